@@ -1,0 +1,404 @@
+/* vklm.h - runs GGUF language models on any Vulkan GPU. This header holds no Vulkan types.
+ *
+ * Objects: device > model > session, and a vocabulary that lives in a model or stands alone.
+ *
+ *     vklm_device *device = NULL; vklm_model *model = NULL; vklm_session *session = NULL;
+ *     vklm_error error;
+ *     vklm_device_create(NULL, &error, &device);
+ *     vklm_model_load(device, &(vklm_model_params){.struct_size = sizeof(vklm_model_params),
+ *                                                  .path = "model.gguf"}, &error, &model);
+ *     vklm_session_create(model, NULL, &error, &session);
+ *     vklm_message ask = {"user", "Why is the sky blue?"};
+ *     vklm_session_set_chat(session, &ask, 1, &error, NULL);
+ *     vklm_session_generate(session, NULL, &error);
+ *     vklm_event event;
+ *     while (vklm_session_wait_event(session, &error, &event) == VKLM_OK) {
+ *         if (event.kind == VKLM_EVENT_TOKEN) fwrite(event.text, 1, event.text_len, stdout);
+ *         if (event.kind == VKLM_EVENT_DONE) break;
+ *     }
+ *     vklm_session_destroy(&session); vklm_model_destroy(&model); vklm_device_destroy(&device);
+ *
+ * Rules that hold everywhere:
+ *   - A fallible call returns vklm_status and leaves its result through the last parameter, set to
+ *     empty on failure. `error` may be NULL; else it receives the status and a sentence that names
+ *     the thing and the remedy.
+ *   - Params structs begin with struct_size; a NULL params pointer and a zero member mean the
+ *     default. They are read during the call only, strings included.
+ *   - Each destroy takes the address of a handle, sets it to NULL, and accepts NULL. Destroy
+ *     children before parents.
+ *   - Threads: calls on different devices may run at once. A device with its models and sessions is
+ *     one thread at a time. A vocabulary is read-only: any thread. vklm_session_cancel and the
+ *     callbacks' cancel are the exceptions named below.
+ *   - The library never aborts, prints, reads the environment or starts a thread.
+ */
+#ifndef VKLM_H
+#define VKLM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(VKLM_STATIC)
+#define VKLM_API
+#elif defined(_WIN32)
+#ifdef VKLM_BUILDING
+#define VKLM_API __declspec(dllexport)
+#else
+#define VKLM_API __declspec(dllimport)
+#endif
+#else
+#define VKLM_API __attribute__((visibility("default")))
+#endif
+
+#define VKLM_VERSION_MAJOR 0
+#define VKLM_VERSION_MINOR 1
+#define VKLM_VERSION_PATCH 0
+
+/* The version of the library that is running, as major * 10000 + minor * 100 + patch. Any thread. */
+VKLM_API uint32_t vklm_version(void);
+
+typedef struct vklm_device vklm_device;
+typedef struct vklm_model vklm_model;
+typedef struct vklm_session vklm_session;
+typedef struct vklm_vocab vklm_vocab;
+
+/* ---- Status ---------------------------------------------------------------------------------- */
+
+/* What went wrong, by what the caller can do about it. */
+#define VKLM_STATUS_LIST(X)                                                                        \
+    X(OK, "success")                                                                               \
+    X(INVALID_ARGUMENT, "an argument is out of its range")                                         \
+    X(OUT_OF_MEMORY, "the host has no memory left")                                                \
+    X(OUT_OF_DEVICE_MEMORY, "the device has no memory left")                                       \
+    X(NO_VULKAN, "no Vulkan loader or no Vulkan device on this machine")                           \
+    X(DEVICE_UNSUITABLE, "the device lacks a feature that vklm needs")                             \
+    X(DEVICE_LOST, "the device was lost; destroy it and everything made from it")                  \
+    X(DRIVER_ERROR, "the driver refused a call")                                                   \
+    X(IO_ERROR, "a file could not be opened or read")                                              \
+    X(BAD_FILE, "the file is malformed")                                                           \
+    X(UNSUPPORTED, "the file is sound but needs something that vklm does not have")                \
+    X(CONTEXT_FULL, "the session's context is full; everything is still usable")                   \
+    X(CANCELLED, "the caller cancelled")                                                           \
+    X(BUFFER_TOO_SMALL, "the result does not fit; the needed size was returned")                   \
+    X(NOTHING_TO_DO, "no session has work")                                                        \
+    X(SHADER_ERROR, "a shader does not compile")
+
+typedef enum vklm_status {
+#define VKLM_STATUS_ENUM(name, sentence) VKLM_##name,
+    VKLM_STATUS_LIST(VKLM_STATUS_ENUM)
+#undef VKLM_STATUS_ENUM
+} vklm_status;
+
+/* The status's name ("VKLM_OK") and sentence. Never NULL, also for unknown values. Any thread. */
+VKLM_API const char *vklm_status_name(vklm_status status);
+VKLM_API const char *vklm_status_sentence(vklm_status status);
+
+#define VKLM_ERROR_TEXT_SIZE 1024
+typedef struct vklm_error {
+    vklm_status status;
+    char text[VKLM_ERROR_TEXT_SIZE]; /* UTF-8, terminated; names the thing and the remedy */
+} vklm_error;
+
+/* ---- Host: memory and log --------------------------------------------------------------------- */
+
+/* realloc(user, NULL, n) allocates, realloc(user, p, 0) frees and returns NULL; NULL from a growing
+ * call is out of memory. Alignment as malloc's. Called on the thread that calls the library. */
+typedef struct vklm_allocator {
+    void *(*realloc)(void *user, void *pointer, size_t size_bytes);
+    void *user;
+} vklm_allocator;
+
+typedef enum vklm_log_level { VKLM_LOG_INFO, VKLM_LOG_WARNING } vklm_log_level;
+
+/* Receives one line without a newline; silent where write is NULL. */
+typedef struct vklm_log {
+    void (*write)(void *user, vklm_log_level level, const char *line);
+    void *user;
+} vklm_log;
+
+/* ---- Device ----------------------------------------------------------------------------------- */
+
+typedef enum vklm_device_type {
+    VKLM_DEVICE_DISCRETE,
+    VKLM_DEVICE_INTEGRATED,
+    VKLM_DEVICE_VIRTUAL,
+    VKLM_DEVICE_CPU,
+    VKLM_DEVICE_OTHER,
+} vklm_device_type;
+
+typedef struct vklm_device_info {
+    char name[256];        /* as the driver gives it */
+    char driver[256];      /* driver name and version */
+    uint8_t uuid[16];
+    vklm_device_type type;
+    uint32_t api_version;  /* VK_MAKE_API_VERSION encoding */
+    uint64_t memory_bytes; /* size of the largest device-local heap */
+    uint32_t subgroup_size;
+    char missing[256];     /* names of what it lacks, separated by ", "; empty: usable */
+    char reason[256];      /* of a created device: why it was chosen; else empty */
+} vklm_device_info;
+
+typedef struct vklm_device_params {
+    size_t struct_size;
+    const char *select;          /* NULL: discrete before integrated before CPU, usable ones only.
+                                    Else an index of vklm_device_list ("1"), a UUID of 32 hex digits,
+                                    or a part of the name (case ignored; the first match) */
+    vklm_allocator allocator;    /* realloc NULL: the C library's */
+    vklm_log log;
+    const char *shader_dir;      /* GLSL compiled at run time from here; only where the library was
+                                    built with VKLM_RUNTIME_GLSL, else UNSUPPORTED */
+    double submit_limit_ms;      /* aim for at most so much GPU time in one submit; default 50 */
+    uint64_t block_limit_bytes;  /* no device memory block larger than this; default: the device's
+                                    limit. For tests and for tight heaps */
+} vklm_device_params;
+
+/* Lists the machine's Vulkan devices, usable or not, in the loader's order. *count is the capacity
+ * of infos on entry and the number of devices on return (infos may be NULL to ask for it).
+ * Errors: NO_VULKAN (no loader, no driver), BUFFER_TOO_SMALL. Makes and destroys a VkInstance. */
+VKLM_API vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos, uint32_t *count);
+
+/* Makes an own VkInstance and VkDevice. Errors: NO_VULKAN, INVALID_ARGUMENT (nothing matches
+ * `select`; the text lists what there is), DEVICE_UNSUITABLE (the text names what is missing),
+ * SHADER_ERROR, OUT_OF_MEMORY, DRIVER_ERROR. Blocks for the driver's start. */
+VKLM_API vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *error,
+                                        vklm_device **device_out);
+VKLM_API void vklm_device_destroy(vklm_device **device);
+VKLM_API void vklm_device_get_info(const vklm_device *device, vklm_device_info *info_out);
+
+/* Bytes of device memory that the device's models and sessions hold now. */
+VKLM_API uint64_t vklm_device_memory_used(const vklm_device *device);
+
+/* ---- Vocabulary and text ------------------------------------------------------------------------ */
+
+typedef int32_t vklm_token;
+
+typedef struct vklm_vocab_params {
+    size_t struct_size;
+    const char *path; /* a GGUF file with a tokenizer; vocabulary-only files will do. UTF-8 */
+    vklm_allocator allocator;
+    vklm_log log;
+} vklm_vocab_params;
+
+/* Opens a file's vocabulary without a GPU. Errors: IO_ERROR, BAD_FILE, UNSUPPORTED (a tokenizer
+ * model or pre-tokenizer that vklm does not know, by name), OUT_OF_MEMORY. */
+VKLM_API vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
+                                     vklm_vocab **vocab_out);
+VKLM_API void vklm_vocab_destroy(vklm_vocab **vocab);
+
+VKLM_API uint32_t vklm_vocab_size(const vklm_vocab *vocab);
+
+enum {
+    VKLM_ADD_SPECIAL = 1,   /* BOS and EOS where the file asks for them */
+    VKLM_PARSE_SPECIAL = 2, /* the literal text of control tokens becomes those tokens */
+};
+
+/* Text to ids. text: len bytes of UTF-8 (invalid bytes: BPE reads U+FFFD, SPM keeps the bytes).
+ * *n_out is the number of ids of the whole text; BUFFER_TOO_SMALL where it exceeds capacity (call
+ * again; ids may be NULL with capacity 0). Any thread. */
+VKLM_API vklm_status vklm_tokenize(const vklm_vocab *vocab, const char *text, size_t len,
+                                   unsigned flags, vklm_error *error, vklm_token *ids,
+                                   size_t capacity, size_t *n_out);
+
+/* Ids to text, the inverse of vklm_tokenize. With show_special control tokens appear as their
+ * text. Same size protocol, in bytes; no terminator is written. INVALID_ARGUMENT: an id out of
+ * range. Any thread. */
+VKLM_API vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size_t n,
+                                     bool show_special, vklm_error *error, char *text,
+                                     size_t capacity, size_t *len_out);
+
+/* Whether generation stops at this id (end of sequence, of turn, of message). Any thread. */
+VKLM_API bool vklm_token_is_end(const vklm_vocab *vocab, vklm_token id);
+
+typedef struct vklm_message {
+    const char *role;    /* "system", "user" or "assistant" */
+    const char *content; /* UTF-8, terminated; never parsed for special tokens */
+} vklm_message;
+
+/* The family of chat format recognised from the file's template ("chatml", "llama3", "gemma" ...),
+ * or NULL: the file has no template, or one of no known family; it continues plain text. */
+VKLM_API const char *vklm_chat_family(const vklm_vocab *vocab);
+
+/* A conversation as ids, BOS included where the family begins with it, ending where the assistant's
+ * reply begins. UNSUPPORTED where vklm_chat_family is NULL; INVALID_ARGUMENT for unknown roles.
+ * Same size protocol as vklm_tokenize. Any thread. */
+VKLM_API vklm_status vklm_chat_tokenize(const vklm_vocab *vocab, const vklm_message *messages,
+                                        size_t n_messages, vklm_error *error, vklm_token *ids,
+                                        size_t capacity, size_t *n_out);
+
+/* ---- Model -------------------------------------------------------------------------------------- */
+
+typedef enum vklm_precision {
+    VKLM_PRECISION_DEFAULT, /* what is fastest on the device within the peer's accuracy */
+    VKLM_PRECISION_HIGH,    /* f32 activations throughout */
+} vklm_precision;
+
+typedef struct vklm_model_params {
+    size_t struct_size;
+    const char *path; /* GGUF v2 or v3, UTF-8 */
+    vklm_precision precision;
+    /* Called now and then during the load, fraction from 0 to 1; false cancels (CANCELLED). */
+    bool (*progress)(void *user, double fraction);
+    void *progress_user;
+} vklm_model_params;
+
+typedef struct vklm_model_info {
+    const char *architecture; /* strings live as long as the model; never NULL, maybe empty */
+    const char *name;
+    const char *license;
+    const char *file_type;    /* of most tensors: "Q4_K" */
+    uint32_t n_vocab, n_layer, d_model, n_head, n_head_kv, d_head, d_ff;
+    uint32_t context_length;  /* that the model was trained for */
+    uint64_t n_params;
+    uint64_t file_bytes;
+    uint64_t weight_bytes;    /* on the device */
+    uint64_t decode_bytes;    /* of weights read for one decoded token */
+} vklm_model_info;
+
+/* Reads, checks, repacks and uploads a model, and compiles its pipelines. Blocks; `progress` can
+ * cancel. Errors: IO_ERROR, BAD_FILE (names the file, the key or tensor, and what was expected),
+ * UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
+ * DEVICE_LOST, DRIVER_ERROR. On failure nothing is left behind. */
+VKLM_API vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params,
+                                     vklm_error *error, vklm_model **model_out);
+VKLM_API void vklm_model_destroy(vklm_model **model);
+VKLM_API void vklm_model_get_info(const vklm_model *model, vklm_model_info *info_out);
+
+/* Borrowed; lives as long as the model. NULL where the file has no tokenizer (ids still work). */
+VKLM_API const vklm_vocab *vklm_model_vocab(const vklm_model *model);
+
+/* ---- Session ------------------------------------------------------------------------------------ */
+
+/* How the next token is drawn. Order: penalties, top_k, top_p, min_p, temperature, draw. A zero
+ * means the model file's recommendation (general.sampling.*) where it has one, else the default. */
+typedef struct vklm_sampling {
+    float temperature;       /* default 0.8; negative: greedy, the likeliest token, lowest id on ties */
+    int32_t top_k;           /* default 40; negative: off */
+    float top_p;             /* default 0.95; 1 or more: off */
+    float min_p;             /* default 0.05; negative: off */
+    float repeat_penalty;    /* default 1 (off); over the last repeat_last_n tokens */
+    float presence_penalty;  /* default 0 */
+    float frequency_penalty; /* default 0 */
+    int32_t repeat_last_n;   /* default 64; negative: the whole context */
+    uint64_t seed;           /* 0: from the operating system */
+} vklm_sampling;
+
+typedef enum vklm_kv_type { VKLM_KV_F16, VKLM_KV_F32 } vklm_kv_type;
+
+typedef struct vklm_session_params {
+    size_t struct_size;
+    uint32_t context;  /* most tokens in the session; default min(context_length, 4096) */
+    vklm_kv_type kv;
+    uint32_t chunk;    /* most prompt tokens in one prefill pass, 1 to 512; default 512, less where
+                          the model is wide; a larger number is lowered to what fits */
+    bool ids_only;     /* TOKEN events carry no text, and ids are not checked against the vocabulary */
+} vklm_session_params;
+
+/* Makes an empty session. Allocates little: the KV cache grows on demand. INVALID_ARGUMENT: a
+ * context of more than the model's context_length (the text says so), or another value out of range. */
+VKLM_API vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params,
+                                         vklm_error *error, vklm_session **session_out);
+
+/* Waits for the session's own work on the device, at most one submit. */
+VKLM_API void vklm_session_destroy(vklm_session **session);
+
+/* Makes the session's history exactly these ids. The longest common prefix with what is already in
+ * the KV cache is kept (*n_reused_out, may be NULL), the rest is dropped, what is new becomes
+ * pending and is digested by the next generate. Nothing is computed here. Errors: CONTEXT_FULL
+ * (the session is as before), INVALID_ARGUMENT (an id out of range), OUT_OF_MEMORY. */
+VKLM_API vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n,
+                                          vklm_error *error, size_t *n_reused_out);
+
+/* Adds ids behind the history. */
+VKLM_API vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids, size_t n,
+                                             vklm_error *error);
+
+/* vklm_chat_tokenize, then vklm_session_set_ids. */
+VKLM_API vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages,
+                                           size_t n_messages, vklm_error *error,
+                                           size_t *n_reused_out);
+
+typedef struct vklm_generate_params {
+    size_t struct_size;
+    uint32_t max_tokens;    /* stop with VKLM_DONE_LENGTH after so many; default: until the end token
+                               or the context's end */
+    bool prompt_only;       /* digest the prompt and stop with VKLM_DONE_PROMPT: no token is drawn */
+    bool ignore_end;        /* go on past end tokens */
+    bool want_logits;       /* LOGITS events for every prompt row not reused and every new token */
+    vklm_sampling sampling;
+} vklm_generate_params;
+
+/* Arms the session: steps digest what is pending, then generate. Does not compute and does not
+ * block. INVALID_ARGUMENT: nothing in the history, or a generation is already running. */
+VKLM_API vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params,
+                                           vklm_error *error);
+
+typedef enum vklm_event_kind {
+    VKLM_EVENT_NONE,
+    VKLM_EVENT_PROGRESS, /* n_done of n_total prompt tokens are digested */
+    VKLM_EVENT_LOGITS,   /* logits of position `position`: n_vocab floats */
+    VKLM_EVENT_TOKEN,    /* `id` was generated at `position`, with the text that became whole */
+    VKLM_EVENT_DONE,     /* generation ended for `reason`; the session takes the next call */
+} vklm_event_kind;
+
+typedef enum vklm_done_reason {
+    VKLM_DONE_END,          /* the model ended its turn; the end token is in the history, not in text */
+    VKLM_DONE_LENGTH,       /* max_tokens */
+    VKLM_DONE_PROMPT,       /* prompt_only */
+    VKLM_DONE_CONTEXT_FULL, /* no room for another token */
+    VKLM_DONE_CANCELLED,
+    VKLM_DONE_ERROR,        /* `status`; the history is kept, what was not digested stays pending */
+} vklm_done_reason;
+
+typedef struct vklm_event {
+    vklm_event_kind kind;
+    vklm_done_reason reason;
+    vklm_status status;
+    vklm_token id;
+    uint32_t position, n_done, n_total;
+    const char *text;    /* whole UTF-8 characters, not terminated; valid until the next call on the
+                            session or vklm_model_step */
+    size_t text_len;
+    const float *logits; /* same life */
+} vklm_event;
+
+/* Advances all sessions of the model: takes what the device has finished, submits what comes next,
+ * as much as fits budget_ns of GPU time (0: no limit but submit_limit_ms a submit). Never blocks.
+ * NOTHING_TO_DO where no session is generating. DEVICE_LOST, OUT_OF_DEVICE_MEMORY and DRIVER_ERROR
+ * also reach the session as DONE with reason ERROR. */
+VKLM_API vklm_status vklm_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error);
+
+/* Blocks until the device has finished something that a step can take, or timeout_ns passed. */
+VKLM_API vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error);
+
+/* Takes the next event; kind NONE and false where there is none. */
+VKLM_API bool vklm_session_next_event(vklm_session *session, vklm_event *event_out);
+
+/* The blocking form: steps and waits until the session has an event. NOTHING_TO_DO where it is not
+ * generating and no event is left. */
+VKLM_API vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error,
+                                             vklm_event *event_out);
+
+/* Asks the generation to stop: between tokens, or in mid-prefill after the submits in flight. The
+ * DONE event says CANCELLED. The history keeps what was generated. Any thread, signal handlers too. */
+VKLM_API void vklm_session_cancel(vklm_session *session);
+
+typedef struct vklm_session_stats {
+    uint32_t context_used, context_size;
+    uint64_t kv_bytes;                         /* on the device */
+    uint32_t n_prompt, n_reused, n_generated;  /* of the last generation */
+    uint64_t prompt_ns, generate_ns;           /* wall time from the first submit of each phase */
+} vklm_session_stats;
+
+VKLM_API void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out);
+
+/* The history: *n_out ids, borrowed until the next call on the session. */
+VKLM_API const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
