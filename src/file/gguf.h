@@ -1,0 +1,93 @@
+/* gguf.h - a bounds-checked, memory-mapped GGUF reader (versions 2 and 3, split files included).
+ *
+ * Owns the maps, the key table and the tensor table. Nothing in the file is trusted: every length is
+ * compared with the bytes that remain before anything is read or allocated. Values point into the
+ * map or the arena and live until vki_gguf_close. Knows nothing of Vulkan or of architectures.
+ */
+#ifndef VKI_GGUF_H
+#define VKI_GGUF_H
+
+#include "base/arena.h"
+#include "base/os.h"
+
+typedef enum vki_gguf_type {
+    VKI_GGUF_U8, VKI_GGUF_I8, VKI_GGUF_U16, VKI_GGUF_I16, VKI_GGUF_U32, VKI_GGUF_I32, VKI_GGUF_F32,
+    VKI_GGUF_BOOL, VKI_GGUF_STRING, VKI_GGUF_ARRAY, VKI_GGUF_U64, VKI_GGUF_I64, VKI_GGUF_F64,
+} vki_gguf_type;
+
+typedef struct vki_string {
+    const char *text; /* borrowed, not terminated, may hold NUL and any bytes */
+    size_t len;
+} vki_string;
+
+typedef struct vki_gguf_value {
+    const char *key;        /* terminated */
+    vki_gguf_type type;     /* of the value; of the elements where is_array */
+    bool is_array;
+    uint64_t count;         /* elements; 1 for a scalar */
+    const uint8_t *bytes;   /* little-endian, unaligned; of strings: the first length field */
+    const uint64_t *string_offsets; /* arrays of strings: byte offset of each element's length field
+                                       from `bytes`; checked at open */
+} vki_gguf_value;
+
+typedef struct vki_gguf_tensor {
+    const char *name;       /* terminated */
+    uint32_t ggml_id;
+    uint32_t n_dims;
+    uint64_t ne[4];         /* ne[0] = row length; missing dims are 1 */
+    const uint8_t *data;
+    uint64_t size_bytes;
+} vki_gguf_tensor;
+
+typedef struct vki_gguf {
+    const vki_host *host;   /* borrowed */
+    const char *path;       /* of the first file; owned by the arena */
+    vki_arena arena;
+    vki_map *maps;          /* owned */
+    size_t n_maps;
+    vki_gguf_value *values; /* owned by the arena */
+    size_t n_values;
+    vki_gguf_tensor *tensors;
+    size_t n_tensors;
+    uint64_t file_bytes;    /* all shards */
+    /* plus whatever lookup tables the reader keeps */
+    uint32_t *value_slots, *tensor_slots; /* open addressing, owned by the arena */
+    size_t n_value_slots, n_tensor_slots;
+} vki_gguf;
+
+/* Errors name the file, the field, key or tensor, and what was expected. `host` must outlive it. */
+vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const char *path, vklm_error *error);
+
+/* The same over bytes in memory (fuzzing, tests); `name` stands for the path in errors. */
+vklm_status vki_gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name, const uint8_t *bytes,
+                           uint64_t size_bytes, vklm_error *error);
+
+/* Safe on a zeroed gguf. */
+void vki_gguf_close(vki_gguf *gguf);
+
+/* NULL where there is none. */
+const vki_gguf_value *vki_gguf_find(const vki_gguf *gguf, const char *key);
+const vki_gguf_tensor *vki_gguf_find_tensor(const vki_gguf *gguf, const char *name);
+
+/* Typed reads. Integers of any width and sign are accepted where the value fits, f32 and f64 alike.
+ * Absent key: *out is left as it was (the caller's default) and *found false (may be NULL).
+ * Present with another type or out of range: BAD_FILE naming the key. */
+vklm_status vki_gguf_u64(const vki_gguf *gguf, const char *key, uint64_t max, vklm_error *error,
+                         uint64_t *out, bool *found);
+vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out, bool *found);
+vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out, bool *found);
+vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out, bool *found);
+vklm_status vki_gguf_string(const vki_gguf *gguf, const char *key, vklm_error *error, vki_string *out,
+                            bool *found);
+
+/* Element reads; index < value->count, type checked by the caller through vki_gguf_array_of. */
+vki_string vki_gguf_string_at(const vki_gguf_value *value, uint64_t index);
+int64_t vki_gguf_int_at(const vki_gguf_value *value, uint64_t index);
+double vki_gguf_float_at(const vki_gguf_value *value, uint64_t index);
+
+/* BAD_FILE unless the key is an array of strings / integers or bools / floats; *out NULL where absent. */
+typedef enum { VKI_GGUF_STRINGS, VKI_GGUF_INTS, VKI_GGUF_FLOATS } vki_gguf_kind;
+vklm_status vki_gguf_array_of(const vki_gguf *gguf, const char *key, vki_gguf_kind kind, vklm_error *error,
+                              const vki_gguf_value **out);
+
+#endif

@@ -1,0 +1,54 @@
+/* device.h - one Vulkan device, own instance included: choice, features, limits, function table.
+ *
+ * The public vklm_device is this struct. Everything that another layer needs to know of the hardware
+ * is read here once. No vk* symbol is visible outside: volk's names are prefixed at build time.
+ */
+#ifndef VKI_DEVICE_H
+#define VKI_DEVICE_H
+
+#include "gpu/vulkan.h"
+#include "base/host.h"
+
+typedef struct vki_limits {
+    uint32_t subgroup_size;            /* what the driver picks by default */
+    uint32_t subgroup_min, subgroup_max;
+    bool subgroup_control;             /* a pipeline may ask for a size, and for full subgroups */
+    uint32_t subgroup_operations;      /* VkSubgroupFeatureFlags in compute */
+    uint32_t max_workgroup_invocations;
+    uint32_t max_grid[3];
+    uint32_t shared_bytes;
+    uint64_t max_block_bytes;          /* of one allocation */
+    double timestamp_ns;               /* per tick; 0: no timestamps */
+    bool is_cpu;                       /* software Vulkan: prefers few lanes a row, no shared memory */
+} vki_limits;
+
+struct vklm_device {
+    vki_host host;
+    vklm_device_info info;
+    vki_limits limits;
+    double submit_limit_ms;
+    const char *shader_dir;            /* owned copy, or NULL */
+
+    VkInstance instance;               /* owned */
+    vki_instance_functions instance_fn;
+    VkPhysicalDevice physical;
+    VkDevice device;                   /* owned */
+    struct VolkDeviceTable fn;
+    VkPhysicalDeviceMemoryProperties memory_properties;
+    uint32_t queue_family;
+    VkQueue queue;
+    VkPipelineLayout pipeline_layout;  /* no descriptor sets; 128 bytes of push constants */
+    VkPipelineCache pipeline_cache;    /* owned */
+
+    bool lost;                         /* sticky */
+    uint64_t memory_used;              /* bytes of device memory allocated now */
+};
+
+/* OK, or the status and text of a failed Vulkan call; sets device->lost. `what` names the call or the
+ * thing: "vkQueueSubmit", "memory for the KV cache". */
+vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vklm_error *error);
+
+/* DEVICE_LOST where the device was lost before. */
+vklm_status vki_device_usable(const vklm_device *device, vklm_error *error);
+
+#endif
