@@ -1,0 +1,29 @@
+#version 460
+// embed.comp - gathers rows of the embedding matrix by token.
+//
+// in:  weights   [V][D] planes of one segment, read; state [rows] row_state, read
+// out: x         [rows][x_stride] f32
+// grid: workgroup x = local size units of 32 values, y = row. A token outside this segment writes
+// nothing; an id past the vocabulary reads the last row.
+// constants: 0 local size. Exact. CPU twin: ref_embed.
+#extension GL_GOOGLE_include_directive : require
+#include "lib/common.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(push_constant, std430) uniform Push { embed_push pc; };
+#include "lib/weights.glsl"
+
+void main()
+{
+    const uint unit = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y;
+    const uint token = min(load_row(pc.state, row).token, pc.n_vocab - 1);
+    if (unit >= pc.units || token < pc.first_row || token >= pc.first_row + pc.rows) return;
+    vec4 w[8];
+    load_unit(token - pc.first_row, unit, w);
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+        const uint at = unit * 32u + i * 4u;
+        const vec4 x = pc.scale * w[i];
+        [[unroll]] for (uint j = 0; j < 4; j++)
+            if (at + j < pc.d_model) store_float(pc.x, (row * pc.x_stride + at + j) * 4u, x[j]);
+    }
+}

@@ -1,0 +1,6 @@
+// f32.glsl - 32 floats a unit. Layout: src/file/format.h.
+void load_unit(uint row, uint unit, out vec4 w[8])
+{
+    const uint at = (row * pc.units + unit) * 128u;
+    [[unroll]] for (uint i = 0; i < 8; i++) w[i] = load_vec4(pc.weights, at + i * 16u);
+}

@@ -1,0 +1,100 @@
+// push.h - the arguments of every kernel, declared once for C and for GLSL.
+//
+// Each struct is one kernel's push constants, at most 128 bytes. 64-bit members are device addresses.
+// Members are ordered so that std430 and C lay them out alike (8-byte members first).
+#ifndef VKI_PUSH_H
+#define VKI_PUSH_H
+
+#ifdef VKI_C
+#include <stdint.h>
+#define ADDRESS uint64_t
+#define UINT uint32_t
+#define FLOAT float
+#else
+#define ADDRESS uint64_t
+#define UINT uint
+#define FLOAT float
+#endif
+
+// One row in flight: a prompt token of a prefill chunk, or the newest token of a sequence in decode.
+// 32 bytes on the device. `pages` is the address of the sequence's page table: 64-bit addresses of
+// KV pages of KV_PAGE_KEYS positions each.
+struct row_state {
+    ADDRESS pages;
+    UINT token;
+    UINT position;
+    UINT step;      // counts decode steps; picks the slot of the token ring
+    UINT pad0, pad1, pad2;
+};
+
+// x[row] = scale * row `token` of the matrix's rows first_row .. first_row + rows - 1.
+struct embed_push {
+    ADDRESS weights, state, x;
+    UINT plane1, plane2, plane3;
+    UINT first_row, rows, units;
+    UINT d_model, x_stride, n_vocab;
+    FLOAT scale;
+};
+
+// y[col][row] = epilogue(sum_k w[row0 + row][k] x[col][k]), row < rows; strides in elements.
+// epilogue: + bias[row], then act(gate[col][row]) * it, then + residual[col][row]. 0 leaves one out.
+struct matmul_push {
+    ADDRESS weights, x, y, bias, gate, residual;
+    UINT plane1, plane2, plane3;
+    UINT row0, rows, units, cols;
+    UINT x_stride, y_stride;
+    UINT activation; // of gate: 0 silu, 1 gelu (tanh form)
+};
+
+// y[row] = (residual[row] +) rmsnorm(x[row]) * weight
+struct norm_push {
+    ADDRESS x, weight, residual, y;
+    UINT d_model, x_stride, y_stride;
+    FLOAT epsilon;
+};
+
+// qkv[row] -> q[row] (rotated, scaled, padded heads) and the KV pages.
+struct rope_push {
+    ADDRESS qkv, q, state, table, q_norm, k_norm;
+    UINT n_head, n_head_kv;
+    UINT first_q_row;  // rows before it need only k and v
+    UINT qkv_stride, q_stride;
+    UINT n_rot;
+    UINT page_layer;   // byte offset of the layer in a KV page
+    FLOAT epsilon, q_scale;
+};
+
+// out[row][head] = softmax(q k) v over the row's cached keys.
+struct attention_push {
+    ADDRESS q, state, out_, partial;
+    UINT rows, n_head, n_head_kv;
+    UINT q_stride, out_stride;
+    UINT page_layer;
+    UINT window;       // 0: all keys
+    UINT splits;       // 1: writes out_, more: writes partial
+};
+
+// out[row][head] from the partial results of all splits.
+struct attention_merge_push {
+    ADDRESS partial, out_;
+    UINT rows, n_head, out_stride, splits;
+};
+
+// partial[row][group] = (largest logit, its id) of one part of the row's logits.
+struct argmax_push {
+    ADDRESS logits, partial;
+    UINT n_vocab, stride, groups;
+};
+
+// The end of a step: token and position of every row move on, the token goes into the ring.
+struct advance_push {
+    ADDRESS state, partial, ring;
+    UINT rows, groups;  // groups 0: the host draws; only the position moves
+    UINT ring_steps, ring_rows;
+};
+
+#undef ADDRESS
+#undef UINT
+#undef FLOAT
+
+#endif

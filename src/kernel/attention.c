@@ -1,0 +1,131 @@
+/* attention.c - rotary positions with the KV store, and attention over the cache.
+ *
+ * The cache of a layer has no fixed address (pages come and go, sequences differ), so its writes and
+ * reads are ordered through one virtual range per layer.
+ */
+#include "kernel/kernels_internal.h"
+
+#include <assert.h>
+
+vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, bool kv_f32)
+{
+    vki_heads heads = {.n_head = n_head, .n_head_kv = n_head_kv, .d_head = d_head,
+                       .pad = (uint32_t)vki_round_up(d_head, 8), .kv_f32 = kv_f32};
+    heads.layer_bytes = 2 * n_head_kv * VKI_KV_PAGE_KEYS * heads.pad * (kv_f32 ? 4 : 2);
+    return heads;
+}
+
+static vki_range cache_range(uint32_t layer)
+{
+    return vki_range_of(VKI_VIRTUAL_RANGE + layer, 1);
+}
+
+vklm_status vki_rope(vki_kernels *kernels, const vki_rope_args *args, vklm_error *error)
+{
+    const vki_heads *h = &args->heads;
+    const uint32_t local = kernels->tuning.subgroup ? kernels->tuning.subgroup : kernels->tuning.row_local;
+    const uint32_t spec[] = {local, vki_one_subgroup(kernels, local), h->d_head, h->pad, h->kv_f32};
+    const uint32_t rows = args->qkv.rows;
+    vki_dispatch dispatch = {
+        .name = "rope",
+        .grid = {h->n_head + 2 * h->n_head_kv, rows, 1},
+        .n_reads = 2,
+        .reads = {vki_span_range(args->qkv), vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES)},
+        .n_writes = 2,
+        .writes = {cache_range(kernels->layer), vki_span_range(args->q)},
+        .cost_bytes = (uint64_t)rows * (h->n_head + 2 * h->n_head_kv) * h->d_head * 8,
+    };
+    const struct rope_push push = {
+        .qkv = args->qkv.address, .q = args->q.address, .state = args->state, .table = args->table,
+        .q_norm = args->q_norm, .k_norm = args->k_norm,
+        .n_head = h->n_head, .n_head_kv = h->n_head_kv, .first_q_row = args->first_q_row,
+        .qkv_stride = args->qkv.stride, .q_stride = args->q.stride, .n_rot = args->n_rot,
+        .page_layer = kernels->layer * h->layer_bytes, .epsilon = args->epsilon, .q_scale = args->q_scale,
+    };
+    TRY(vki_find_pipeline(kernels, "rope", spec, 5, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}
+
+uint64_t vki_attention_scratch(const vki_heads *heads, uint32_t rows, uint32_t splits)
+{
+    return splits == 1 ? 0 : (uint64_t)rows * heads->n_head * splits * (heads->d_head + 2) * 4;
+}
+
+uint32_t vki_attention_splits(const vki_kernels *kernels, uint32_t keys)
+{
+    uint32_t splits = 1;
+    while (splits < VKI_MAX_SPLITS && splits * kernels->tuning.split_keys < keys) splits *= 2;
+    return splits;
+}
+
+static vklm_status merge_splits(vki_kernels *kernels, const vki_attention_args *args, vki_range partial,
+                                vklm_error *error)
+{
+    const vki_heads *h = &args->heads;
+    const uint32_t spec[] = {kernels->tuning.row_local, h->d_head};
+    vki_dispatch dispatch = {
+        .name = "attention_merge",
+        .grid = {h->n_head, args->q.rows, 1},
+        .n_reads = 1, .reads = {partial},
+        .n_writes = 1, .writes = {vki_span_range(args->out)},
+        .cost_bytes = partial.end - partial.begin,
+    };
+    const struct attention_merge_push push = {
+        .partial = args->partial, .out_ = args->out.address, .rows = args->q.rows, .n_head = h->n_head,
+        .out_stride = args->out.stride, .splits = args->splits,
+    };
+    TRY(vki_find_pipeline(kernels, "attention_merge", spec, 2, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}
+
+/* How many query heads of one kv head and how many rows a workgroup takes. */
+typedef struct attention_tile {
+    uint32_t heads, rows, dims;
+} attention_tile;
+
+static attention_tile choose_tile(const vki_tuning *tuning, const vki_attention_args *args)
+{
+    const vki_heads *h = &args->heads;
+    const uint32_t group = h->n_head / h->n_head_kv;
+    attention_tile tile = {.rows = 1};
+    tile.dims = (uint32_t)vki_round_up(vki_div_up(h->d_head, tuning->attention_local), 2);
+    const uint32_t queries =
+        (uint32_t)vki_max(1, vki_min(tuning->attention_queries, tuning->attention_values / tile.dims));
+    for (uint32_t heads = 1; heads <= queries; heads++)
+        if (group % heads == 0) tile.heads = heads;
+    if (args->one_sequence && args->q.rows > 1) tile.rows = queries / tile.heads;
+    return tile;
+}
+
+vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, vklm_error *error)
+{
+    const vki_heads *h = &args->heads;
+    const vki_tuning *tuning = &kernels->tuning;
+    const attention_tile tile = choose_tile(tuning, args);
+    assert(VKI_KV_PAGE_KEYS % tuning->attention_local == 0);
+    const uint32_t rows = args->q.rows;
+    const uint32_t spec[] = {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local),
+                             h->d_head, h->pad, h->kv_f32, tile.heads, tile.rows, tile.dims};
+    const vki_range partial =
+        vki_range_of(args->partial, vki_attention_scratch(h, rows, args->splits));
+    const uint64_t seen = args->window ? vki_min(args->window, args->keys) : args->keys;
+    vki_dispatch dispatch = {
+        .name = "attention",
+        .grid = {h->n_head / tile.heads, (uint32_t)vki_div_up(rows, tile.rows), args->splits},
+        .n_reads = 3,
+        .reads = {vki_span_range(args->q), cache_range(kernels->layer),
+                  vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES)},
+        .n_writes = 1, .writes = {args->splits == 1 ? vki_span_range(args->out) : partial},
+        .cost_bytes = vki_div_up(rows, tile.rows) * seen * h->n_head_kv * h->pad * (h->kv_f32 ? 8 : 4),
+        .cost_flops = 4ull * rows * seen * h->n_head * h->d_head,
+    };
+    const struct attention_push push = {
+        .q = args->q.address, .state = args->state, .out_ = args->out.address, .partial = args->partial,
+        .rows = rows, .n_head = h->n_head, .n_head_kv = h->n_head_kv, .q_stride = args->q.stride,
+        .out_stride = args->out.stride, .page_layer = kernels->layer * h->layer_bytes,
+        .window = args->window, .splits = args->splits,
+    };
+    TRY(vki_find_pipeline(kernels, "attention", spec, 8, error, &dispatch.pipeline));
+    TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));
+    return args->splits == 1 ? VKLM_OK : merge_splits(kernels, args, partial, error);
+}

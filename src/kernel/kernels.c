@@ -1,0 +1,221 @@
+/* kernels.c - embedding, matrix products, norms and the end of a step: shapes in, dispatches out.
+ *
+ * Each function fills the push struct that its shader declares (shaders/lib/push.h), names what it
+ * reads and writes for the barriers, and states bytes and operations for slicing and profiles.
+ * Weights are never written, so they are not named.
+ */
+#include "kernel/kernels_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits)
+{
+    *kernels = (vki_kernels){
+        .pipelines = pipelines, .tuning = vki_tuning_for(limits), .layer = UINT32_MAX};
+}
+
+vki_range vki_span_range(vki_span span)
+{
+    return vki_range_of(span.address, (uint64_t)span.rows * span.stride * 4);
+}
+
+bool vki_one_subgroup(const vki_kernels *kernels, uint32_t local)
+{
+    return kernels->tuning.subgroup != 0 && local == kernels->tuning.subgroup;
+}
+
+vklm_status vki_find_pipeline(vki_kernels *kernels, const char *shader, const uint32_t *spec,
+                              uint32_t n_spec, vklm_error *error, const vki_pipeline **pipeline)
+{
+    vki_pipeline_key key = {.n_spec = n_spec, .subgroup_size = kernels->tuning.subgroup};
+    assert(strlen(shader) < sizeof key.shader && n_spec <= VKI_MAX_SPEC);
+    strcpy(key.shader, shader);
+    memcpy(key.spec, spec, n_spec * sizeof *spec);
+    return vki_pipeline_get(kernels->pipelines, &key, error, pipeline);
+}
+
+vklm_status vki_append(vki_kernels *kernels, vki_dispatch *dispatch, const void *push, size_t push_bytes,
+                       vklm_error *error)
+{
+    assert(push_bytes <= VKI_PUSH_BYTES && push_bytes % 4 == 0);
+    memcpy(dispatch->push, push, push_bytes);
+    dispatch->push_bytes = (uint32_t)push_bytes;
+    dispatch->layer = kernels->layer;
+    return vki_plan_add(kernels->plan, dispatch, error);
+}
+
+static vklm_status format_pipeline(vki_kernels *kernels, const char *operation, vki_format format,
+                                   const uint32_t *spec, uint32_t n_spec, vklm_error *error,
+                                   const vki_pipeline **pipeline)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_%s", operation, vki_format_get(format)->shader_name);
+    return vki_find_pipeline(kernels, name, spec, n_spec, error, pipeline);
+}
+
+static uint64_t weight_bytes(const vki_segment *segment, uint32_t rows)
+{
+    return segment->planes.size_bytes / segment->planes.rows * rows;
+}
+
+vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_error *error)
+{
+    const vki_matrix *w = args->embedding;
+    const uint32_t spec[] = {kernels->tuning.matvec_local};
+    for (uint32_t i = 0; i < w->n_segments; i++) {
+        const vki_segment *segment = &w->segments[i];
+        const uint32_t units = segment->planes.units;
+        vki_dispatch dispatch = {
+            .name = "embed",
+            .grid = {(uint32_t)vki_div_up(units, spec[0]), args->x.rows, 1},
+            .n_reads = 1, .reads = {vki_range_of(args->state, args->x.rows * VKI_ROW_STATE_BYTES)},
+            .n_writes = 1, .writes = {vki_span_range(args->x)},
+            .cost_bytes = (uint64_t)args->x.rows * (weight_bytes(segment, 1) + w->cols * 4u),
+        };
+        const struct embed_push push = {
+            .weights = segment->address, .state = args->state, .x = args->x.address,
+            .plane1 = segment->planes.offset[1], .plane2 = segment->planes.offset[2],
+            .plane3 = segment->planes.offset[3],
+            .first_row = segment->first_row, .rows = segment->planes.rows, .units = units,
+            .d_model = w->cols, .x_stride = args->x.stride, .n_vocab = w->rows, .scale = args->scale,
+        };
+        TRY(format_pipeline(kernels, "embed", segment->planes.format, spec, 1, error, &dispatch.pipeline));
+        TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));
+    }
+    return VKLM_OK;
+}
+
+/* The tile of one workgroup for a number of columns. */
+typedef struct tile {
+    uint32_t local, rows, lanes, cols;
+} tile;
+
+static tile choose_tile(const vki_tuning *tuning, uint32_t cols)
+{
+    if (cols == 1) return (tile){tuning->matvec_local, tuning->matvec_rows, tuning->matvec_lanes, 1};
+    tile many = {tuning->matmul_local, tuning->matmul_rows, 1, 2};
+    while (many.cols < cols && many.cols < tuning->matmul_cols) many.cols *= 2;
+    return many;
+}
+
+/* The part of a product that one segment of the matrix makes. */
+static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *args,
+                                  const vki_segment *segment, uint32_t first, uint32_t last,
+                                  vklm_error *error)
+{
+    const uint32_t rows = last - first, cols = args->x.rows;
+    const uint64_t shift = (uint64_t)(first - args->first_row) * 4; /* into y and everything like it */
+    const tile t = choose_tile(&kernels->tuning, cols);
+    const uint32_t spec[] = {t.local, t.rows, t.lanes, t.cols};
+    const uint32_t rows_per_group = t.local / t.lanes * t.rows;
+    vki_dispatch dispatch = {
+        .name = args->name,
+        .grid = {(uint32_t)vki_div_up(rows, rows_per_group), (uint32_t)vki_div_up(cols, t.cols), 1},
+        .n_reads = 1, .reads = {vki_span_range(args->x)},
+        .n_writes = 1,
+        .writes = {vki_range_of(args->y.address + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4)},
+        .cost_bytes = weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
+        .cost_flops = 2ull * rows * cols * args->w->cols,
+    };
+    const uint64_t alike[] = {args->gate, args->residual};
+    for (uint32_t i = 0; i < 2; i++)
+        if (alike[i])
+            dispatch.reads[dispatch.n_reads++] = vki_range_of(
+                alike[i] + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4);
+    const struct matmul_push push = {
+        .weights = segment->address, .x = args->x.address, .y = args->y.address + shift,
+        .bias = args->bias ? args->bias + shift : 0,
+        .gate = args->gate ? args->gate + shift : 0,
+        .residual = args->residual ? args->residual + shift : 0,
+        .plane1 = segment->planes.offset[1], .plane2 = segment->planes.offset[2],
+        .plane3 = segment->planes.offset[3],
+        .row0 = first - segment->first_row, .rows = rows, .units = segment->planes.units, .cols = cols,
+        .x_stride = args->x.stride, .y_stride = args->y.stride, .activation = args->gelu,
+    };
+    TRY(format_pipeline(kernels, "matmul", segment->planes.format, spec, 4, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}
+
+vklm_status vki_matmul(vki_kernels *kernels, const vki_matmul_args *args, vklm_error *error)
+{
+    const vki_matrix *w = args->w;
+    const uint32_t begin = args->first_row, end = begin + (args->n_rows ? args->n_rows : w->rows);
+    assert(end <= w->rows && args->x.stride >= w->cols && args->x.stride % 32 == 0);
+    for (uint32_t i = 0; i < w->n_segments; i++) {
+        const vki_segment *segment = &w->segments[i];
+        const uint32_t first = (uint32_t)vki_max(begin, segment->first_row);
+        const uint32_t last = (uint32_t)vki_min(end, segment->first_row + segment->planes.rows);
+        if (first < last) TRY(matmul_segment(kernels, args, segment, first, last, error));
+    }
+    return VKLM_OK;
+}
+
+vklm_status vki_norm(vki_kernels *kernels, const vki_norm_args *args, vklm_error *error)
+{
+    assert(args->x.rows == args->y.rows);
+    const uint32_t local = kernels->tuning.row_local;
+    const uint32_t spec[] = {local, vki_one_subgroup(kernels, local)};
+    vki_dispatch dispatch = {
+        .name = args->name,
+        .grid = {args->x.rows, 1, 1},
+        .n_reads = 1, .reads = {vki_span_range(args->x)},
+        .n_writes = 1, .writes = {vki_span_range(args->y)},
+        .cost_bytes = (uint64_t)args->x.rows * args->width * (args->residual ? 12 : 8),
+    };
+    if (args->residual)
+        dispatch.reads[dispatch.n_reads++] =
+            vki_range_of(args->residual, (uint64_t)args->y.rows * args->y.stride * 4);
+    const struct norm_push push = {
+        .x = args->x.address, .weight = args->weight, .residual = args->residual, .y = args->y.address,
+        .d_model = args->width, .x_stride = args->x.stride, .y_stride = args->y.stride,
+        .epsilon = args->epsilon,
+    };
+    TRY(vki_find_pipeline(kernels, "norm", spec, 2, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}
+
+static vklm_status argmax(vki_kernels *kernels, const vki_advance_args *args, vki_range partial,
+                          vklm_error *error)
+{
+    const uint32_t local = kernels->tuning.argmax_local;
+    const uint32_t spec[] = {local, vki_one_subgroup(kernels, local)};
+    vki_dispatch dispatch = {
+        .name = "argmax",
+        .grid = {VKI_ARGMAX_GROUPS, args->logits.rows, 1},
+        .n_reads = 1, .reads = {vki_span_range(args->logits)},
+        .n_writes = 1, .writes = {partial},
+        .cost_bytes = (uint64_t)args->logits.rows * args->n_vocab * 4,
+    };
+    const struct argmax_push push = {
+        .logits = args->logits.address, .partial = args->partial, .n_vocab = args->n_vocab,
+        .stride = args->logits.stride, .groups = VKI_ARGMAX_GROUPS,
+    };
+    TRY(vki_find_pipeline(kernels, "argmax", spec, 2, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}
+
+vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm_error *error)
+{
+    const uint32_t rows = args->logits.rows;
+    assert(rows <= VKI_MAX_BATCH);
+    const vki_range partial = vki_range_of(args->partial, (uint64_t)rows * VKI_ARGMAX_GROUPS * 8);
+    if (args->greedy) TRY(argmax(kernels, args, partial, error));
+    const uint32_t spec[] = {kernels->tuning.argmax_local < 32 ? 32 : kernels->tuning.argmax_local};
+    vki_dispatch dispatch = {
+        .name = "advance",
+        .grid = {1, 1, 1},
+        .n_reads = args->greedy, .reads = {partial},
+        .n_writes = 2,
+        .writes = {vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES),
+                   vki_range_of(args->ring, VKI_RING_STEPS * VKI_MAX_BATCH * 4)},
+        .cost_bytes = (uint64_t)rows * VKI_ARGMAX_GROUPS * 8,
+    };
+    const struct advance_push push = {
+        .state = args->state, .partial = args->partial, .ring = args->ring, .rows = rows,
+        .groups = args->greedy ? VKI_ARGMAX_GROUPS : 0, .ring_steps = VKI_RING_STEPS,
+        .ring_rows = VKI_MAX_BATCH,
+    };
+    TRY(vki_find_pipeline(kernels, "advance", spec, 1, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}

@@ -1,0 +1,121 @@
+/* kernels.h - one typed function per operation: checks shapes, picks the variant for the device,
+ * appends dispatches to a plan. Knows nothing of files or tokens.
+ *
+ * Activations are f32 matrices [rows][stride] at device addresses. All functions may be called on any
+ * plan; nothing is recorded here. A variant's pipeline is made on first use: the model layer builds
+ * every shape once at load, so that later plans only find them.
+ */
+#ifndef VKI_KERNELS_H
+#define VKI_KERNELS_H
+
+#include "gpu/plan.h"
+#include "kernel/matrix.h"
+#include "kernel/tune.h"
+
+enum { VKI_KV_PAGE_KEYS = 256, VKI_ROW_STATE_BYTES = 32 };
+
+typedef struct vki_kernels {
+    vki_pipelines *pipelines; /* borrowed */
+    vki_tuning tuning;
+    vki_plan *plan;           /* borrowed: where dispatches go */
+    uint32_t layer;           /* stamped on them; UINT32_MAX outside layers */
+} vki_kernels;
+
+void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits);
+
+/* f32 [rows][stride]; stride in elements. Rows are padded to a multiple of 32 elements. */
+typedef struct vki_span {
+    uint64_t address;
+    uint32_t rows, stride;
+} vki_span;
+
+/* Rows first .. first + rows - 1. */
+static inline vki_span vki_span_rows(vki_span span, uint32_t first, uint32_t rows)
+{
+    return (vki_span){span.address + (uint64_t)first * span.stride * 4, rows, span.stride};
+}
+
+/* How heads lie in a KV page: for each layer k [K][VKI_KV_PAGE_KEYS][pad], then v alike. */
+typedef struct vki_heads {
+    uint32_t n_head, n_head_kv, d_head, pad; /* pad: d_head rounded up to 8 */
+    bool kv_f32;
+    uint32_t layer_bytes;                    /* of one layer in a page */
+} vki_heads;
+
+vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, bool kv_f32);
+
+/* x[row] = scale * embedding[token of row]; state: address of row_state [x.rows]. */
+typedef struct vki_embed_args {
+    const vki_matrix *embedding;
+    uint64_t state;
+    vki_span x;
+    float scale;
+} vki_embed_args;
+vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_error *error);
+
+/* y[col][i] = epilogue(row first_row + i of w times x[col]), i < n_rows, col < x.rows: bias[i] added,
+ * then multiplied with act(gate[col][i]), then residual[col][i] added. y, gate and residual have
+ * one stride; residual may be y. Addresses of 0 leave a step out. */
+typedef struct vki_matmul_args {
+    const char *name;
+    const vki_matrix *w;
+    uint32_t first_row, n_rows; /* n_rows 0: all */
+    vki_span x, y;
+    uint64_t bias, gate, residual;
+    bool gelu;
+} vki_matmul_args;
+vklm_status vki_matmul(vki_kernels *kernels, const vki_matmul_args *args, vklm_error *error);
+
+/* y = (residual +) x / sqrt(mean(x^2) + epsilon) * weight over the first `width` values. */
+typedef struct vki_norm_args {
+    const char *name;
+    vki_span x, y;
+    uint32_t width;
+    uint64_t weight, residual; /* residual: rows of y's stride, or 0; may be y */
+    float epsilon;
+} vki_norm_args;
+vklm_status vki_norm(vki_kernels *kernels, const vki_norm_args *args, vklm_error *error);
+
+/* qkv [T][(H+2K)E] to q [T - first_q_row][H * pad] and the cache. */
+typedef struct vki_rope_args {
+    vki_heads heads;
+    vki_span qkv, q;
+    uint32_t first_q_row;
+    uint64_t state, table, q_norm, k_norm;
+    uint32_t n_rot;
+    float epsilon, q_scale;
+} vki_rope_args;
+vklm_status vki_rope(vki_kernels *kernels, const vki_rope_args *args, vklm_error *error);
+
+/* out [rows][H * E] = attention of q [rows][H * pad] over the cache of each row's sequence. Rows of one
+ * call are either of one sequence at rising positions, or one row each (one_sequence false). */
+typedef struct vki_attention_args {
+    vki_heads heads;
+    vki_span q, out;
+    uint64_t state;    /* of the first of these rows */
+    uint64_t partial;  /* scratch of vki_attention_scratch bytes */
+    uint32_t window;
+    uint32_t splits;   /* 1 to VKI_MAX_SPLITS */
+    uint32_t keys;     /* about how many keys a row sees, for the cost */
+    bool one_sequence;
+} vki_attention_args;
+enum { VKI_MAX_SPLITS = 16 };
+vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, vklm_error *error);
+uint64_t vki_attention_scratch(const vki_heads *heads, uint32_t rows, uint32_t splits);
+/* The split for a decode step over `keys` keys: grows with powers of two, so that a recorded step serves
+ * for long. */
+uint32_t vki_attention_splits(const vki_kernels *kernels, uint32_t keys);
+
+/* The greedy end of a step: per row the largest of logits [rows][stride], lowest id on ties, into
+ * state and ring; then every row moves on by one position. greedy false: rows only move on.
+ * partial: rows * VKI_ARGMAX_GROUPS * 8 bytes. ring: u32 [VKI_RING_STEPS][VKI_MAX_BATCH]. */
+typedef struct vki_advance_args {
+    vki_span logits;
+    uint32_t n_vocab;
+    uint64_t state, partial, ring;
+    bool greedy;
+} vki_advance_args;
+enum { VKI_ARGMAX_GROUPS = 32, VKI_RING_STEPS = 16, VKI_MAX_BATCH = 8 };
+vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm_error *error);
+
+#endif

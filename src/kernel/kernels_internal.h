@@ -1,0 +1,25 @@
+/* kernels_internal.h - what the kernel functions share among themselves. */
+#ifndef VKI_KERNELS_INTERNAL_H
+#define VKI_KERNELS_INTERNAL_H
+
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "kernel/kernels.h"
+
+#define VKI_C
+#include "lib/push.h"
+
+vki_range vki_span_range(vki_span span);
+
+/* Whether a workgroup of this size is known to be one subgroup. */
+bool vki_one_subgroup(const vki_kernels *kernels, uint32_t local);
+
+vklm_status vki_find_pipeline(vki_kernels *kernels, const char *shader, const uint32_t *spec,
+                              uint32_t n_spec, vklm_error *error, const vki_pipeline **pipeline);
+
+/* Copies the push struct into the dispatch, stamps the layer and adds it to the plan. */
+vklm_status vki_append(vki_kernels *kernels, vki_dispatch *dispatch, const void *push, size_t push_bytes,
+                       vklm_error *error);
+
+#endif

@@ -1,0 +1,52 @@
+/* tune.c - the tuning table, and the choice of a row by what the device is.
+ *
+ * Software Vulkan has wide registers and no memory latency to hide: a row a lane, no exchange between
+ * lanes, small workgroups that balance two or four cores. A GPU wants neighbouring lanes on
+ * neighbouring memory: several lanes a row in decode.
+ */
+#include "kernel/tune.h"
+
+static const vki_tuning software = {
+    .device_class = "software",
+    .matvec_local = 16, .matvec_rows = 4, .matvec_lanes = 1,
+    .matmul_local = 32, .matmul_rows = 1, .matmul_cols = 8,
+    .row_local = 0, /* one subgroup: no shared memory, no barrier */
+    .attention_local = 32, .attention_queries = 8, .attention_values = 64,
+    .split_keys = 1024,
+    .argmax_local = 0,
+};
+
+static const vki_tuning gpu = {
+    .device_class = "gpu",
+    .matvec_local = 64, .matvec_rows = 4, .matvec_lanes = 8,
+    .matmul_local = 64, .matmul_rows = 1, .matmul_cols = 8,
+    .row_local = 128,
+    .attention_local = 64, .attention_queries = 8, .attention_values = 32,
+    .split_keys = 256,
+    .argmax_local = 256,
+};
+
+/* The size that every pipeline asks for. Intel's compiler picks 8 to 32 by itself; at 32 the kernels
+ * here would not fit its registers, so 16 where there is a choice below 32. */
+static uint32_t choose_subgroup(const vki_limits *limits)
+{
+    if (!limits->subgroup_control) return 0;
+    if (limits->subgroup_min <= 16 && limits->subgroup_max == 32) return 16;
+    return limits->subgroup_size;
+}
+
+vki_tuning vki_tuning_for(const vki_limits *limits)
+{
+    vki_tuning tuning = limits->is_cpu ? software : gpu;
+    tuning.subgroup = choose_subgroup(limits);
+    const uint32_t subgroup = tuning.subgroup ? tuning.subgroup : limits->subgroup_size;
+    /* Full subgroups: every local size is a multiple of the subgroup. */
+    uint32_t *const locals[] = {&tuning.matvec_local, &tuning.matmul_local, &tuning.row_local,
+                                &tuning.attention_local, &tuning.argmax_local};
+    for (size_t i = 0; i < sizeof locals / sizeof *locals; i++)
+        if (*locals[i] < subgroup) *locals[i] = subgroup;
+    /* Lanes of a row exchange within a subgroup; where its size is unknown it may be as small as this. */
+    const uint32_t narrowest = tuning.subgroup ? tuning.subgroup : limits->subgroup_min;
+    if (narrowest && tuning.matvec_lanes > narrowest) tuning.matvec_lanes = narrowest;
+    return tuning;
+}
