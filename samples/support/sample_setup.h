@@ -1,0 +1,97 @@
+/* sample_setup.h - what the tools do alike: name a model and a device on the command line, open
+ * them with a progress bar, print errors and logs, wait for events, read files, tell the time.
+ *
+ * Everything said to people goes to stderr; stdout belongs to a program's result. A function that
+ * returns false or a status has said why.
+ */
+#ifndef SAMPLE_SETUP_H
+#define SAMPLE_SETUP_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "sample_args.h"
+#include "vklm/vklm.h"
+
+/* Bytes that grow; text_append keeps them terminated. Zeroed is empty; free bytes when done. */
+typedef struct sample_text {
+    char *bytes;
+    size_t len, capacity;
+} sample_text;
+
+void text_append(sample_text *text, const char *bytes, size_t len);
+
+/* Appends the rest of a file; false where reading fails. */
+bool text_append_file(sample_text *text, FILE *file);
+
+typedef struct sample_setup {
+    const char *program; /* its name, in front of each message */
+    const char *model_path, *device_select, *shader_dir;
+    int precision, kv; /* vklm_precision, vklm_kv_type */
+    bool verbose, list_devices;
+    const volatile sig_atomic_t *stop; /* where not NULL: nonzero cancels the load */
+    vklm_device *device;               /* owned, as is the model; made by setup_open */
+    vklm_model *model;
+    vklm_model_info info;
+} sample_setup;
+
+/* The option rows that fill a sample_setup. device_names: "-d, --device", or what is left of it. */
+#define SETUP_OPTIONS(setup, device_names)                                                         \
+    {ARGS_HEADING, "Model and device", NULL, NULL, 0, 0, NULL},                                    \
+        {ARGS_TEXT, "-m, --model", "FILE", &(setup)->model_path, 0, 0, "The model, a GGUF file."}, \
+        {ARGS_TEXT, device_names, "DEVICE", &(setup)->device_select, 0, 0,                         \
+         "The GPU: its number or UUID in --list-devices, or a part of its name. Default: the "     \
+         "first usable one, discrete before integrated before CPU."},                              \
+        {ARGS_FLAG, "--list-devices", NULL, &(setup)->list_devices, 0, 0,                          \
+         "List the Vulkan devices of this machine and leave."},                                    \
+        {ARGS_CHOICE, "--kv", "f16|f32", &(setup)->kv, 0, 0,                                       \
+         "Format of the cache of keys and values. Default: f16."},                                 \
+        {ARGS_CHOICE, "--precision", "default|high", &(setup)->precision, 0, 0,                    \
+         "high: activations stay in f32. Default: the fastest within the usual accuracy."},        \
+        {ARGS_TEXT, "--shader-dir", "DIR", &(setup)->shader_dir, 0, 0,                             \
+         "Compile the shaders from DIR at start, for work on them; needs a library built for "     \
+         "that."},                                                                                 \
+    {                                                                                              \
+        ARGS_FLAG, "-v, --verbose", NULL, &(setup)->verbose, 0, 0,                                 \
+            "Tell on stderr of the device and why it was chosen, the model, memory and speed."     \
+    }
+
+/* Whether the command line names a model; else complains of its use. */
+bool setup_has_model(const sample_setup *setup);
+
+/* Creates the device and loads the model. CANCELLED is the one failure that is not printed. */
+vklm_status setup_open(sample_setup *setup);
+void setup_close(sample_setup *setup);
+
+/* Prints the machine's devices on stdout; returns the exit code. */
+int setup_list_devices(const sample_setup *setup);
+
+/* Prints "program: text" on stderr. */
+void setup_say(const sample_setup *setup, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Text to ids (owned by the caller: free). flags as for vklm_tokenize. */
+vklm_status setup_tokenize(const sample_setup *setup, const sample_text *text, unsigned flags,
+                           vklm_token **ids, size_t *n_ids);
+
+/* Waits for the session's next event. A generation that ended in an error counts as a failure. */
+vklm_status setup_next_event(const sample_setup *setup, vklm_session *session, vklm_event *event);
+
+/* A bar on stderr, where that is a terminal. Clear it before anything else is printed. */
+void progress_show(const char *what, double fraction);
+void progress_clear(void);
+
+/* Monotonic. */
+uint64_t clock_ns(void);
+
+/* "93.4 MiB" */
+typedef struct size_text {
+    char text[32];
+} size_text;
+size_text format_size(uint64_t size_bytes);
+
+/* realloc that ends the program with a message where there is no memory. */
+void *must_realloc(void *pointer, size_t size_bytes);
+
+#endif
