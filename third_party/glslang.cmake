@@ -11,10 +11,6 @@ endif()
 
 if(VKLM_RUNTIME_GLSL)
   enable_language(CXX)
-  find_package(glslang CONFIG QUIET)
+  include("${CMAKE_CURRENT_LIST_DIR}/glslang_library.cmake")
   vklm_require("glslang's library (for VKLM_RUNTIME_GLSL)" glslang-dev glslang glslang_FOUND)
-  add_library(vklm_glslang INTERFACE)
-  add_library(vklm::glslang ALIAS vklm_glslang)
-  target_link_libraries(vklm_glslang INTERFACE glslang::glslang glslang::SPIRV
-                        glslang::glslang-default-resource-limits)
 endif()

@@ -1,0 +1,14 @@
+/* use.c - a program that includes the public header alone and calls what works on any machine. */
+#include <vklm/vklm.h>
+
+#include <stdio.h>
+
+int main(void)
+{
+    vklm_error error;
+    uint32_t count = 0;
+    const vklm_status status = vklm_device_list(&error, NULL, &count);
+    printf("vklm %u: %s, %u devices\n", (unsigned)vklm_version(), vklm_status_name(status),
+           (unsigned)count);
+    return status != VKLM_OK && status != VKLM_NO_VULKAN;
+}

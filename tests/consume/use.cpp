@@ -1,0 +1,2 @@
+/* use.cpp - the same program as C++. */
+#include "use.c"
