@@ -33,7 +33,7 @@ typedef struct vki_hparams {
     float embedding_scale;
     vki_activation activation;
     uint32_t window;               /* keys that a windowed layer sees, itself included; 0: none */
-    uint32_t window_period;        /* layer l is windowed iff window && l % period < period - 1 */
+    bool windowed[VKI_MAX_LAYERS]; /* which layers those are */
     float rope_base, rope_base_windowed;
     /* rotary scaling of the full layers; see reference 3 in hparams.c */
     enum { VKI_ROPE_PLAIN, VKI_ROPE_LINEAR, VKI_ROPE_YARN, VKI_ROPE_LONG } rope_scaling;
@@ -66,6 +66,7 @@ typedef struct vki_weights {
     vki_matrix head;           /* V x D; the same segments as embedding where tied */
     bool tied;
     uint64_t output_norm;      /* [D] */
+    uint64_t head_bias;        /* [V], added to the logits; 0: none */
     /* Rotary tables, f32 pairs (cos, sin) times the attention factor, made in double precision. The angle
      * of position p is that of its high part plus that of its low part: table[t] holds
      * VKI_ROPE_LOW rows for the positions 0..VKI_ROPE_LOW-1, then rows for multiples of
