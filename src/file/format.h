@@ -1,8 +1,8 @@
-/* format.h - the weight formats: one table row each, a scalar decoder, and the planes that kernels read.
+/* format.h - the weight formats: one table row each, a scalar decoder, and the planes kernels read.
  *
- * GGUF's blocks of 18, 22, 144 or 210 bytes force 2-byte loads. At load every matrix is repacked, row
- * by row, into planes whose parts are 16-byte aligned: quants in plane 0, the rest behind. The same
- * bits, only elsewhere, so a matrix in planes is as large as in the file.
+ * GGUF's blocks of 18, 22, 144 or 210 bytes force 2-byte loads. At load every matrix is repacked,
+ * row by row, into planes whose parts are 16-byte aligned: quants in plane 0, the rest behind. The
+ * same bits, only elsewhere, so a matrix in planes is as large as in the file.
  *
  * A unit is 32 consecutive weights of a row; rows are padded with zero weights to whole units (only
  * F32, F16 and BF16 rows can need it). A super is 8 units (the 256-weight blocks of the K formats).
@@ -16,9 +16,10 @@
  *   Q5_0  0: 16 bytes per unit        1: high bits u32 per unit     2: d f16 per unit
  *   Q5_1  0: 16 bytes per unit        1: high bits u32 per unit     2: d f16, m f16 per unit
  *   Q4_K  0: 16 bytes per unit        1: 16 bytes per super
- *   Q6_K  0: 16 bytes per unit        1: high bits 2 x u32 per unit 2: 16 i8 scales per super  3: d f16 per super
+ *   Q6_K  0: 16 bytes per unit        1: high bits 2 x u32 per unit 2: 16 i8 scales per super
+ *         3: d f16 per super
  *
- * The 16 bytes of a unit: byte j holds weight j in its low nibble and weight j + 16 in its high one.
+ * The 16 bytes of a unit: byte j holds weight j in its low nibble, weight j + 16 in its high one.
  * Q5 high bits: bit 8c + i is the fifth bit of weight 4i + c, bit 8c + 4 + i that of weight
  * 16 + 4i + c (c, i = 0..3), so that (h >> i) & 0x01010101 lines up with dword i of the nibbles.
  * Q6 high bits: bits 8c + 2i, 8c + 2i + 1 of the first dword belong to weight 4i + c, of the second
@@ -70,33 +71,39 @@ const vki_format_info *vki_format_get(vki_format format);
 /* False where no supported format has this id. */
 bool vki_format_from_ggml(uint32_t ggml_id, vki_format *format_out);
 
-/* Any ggml type, supported or not: its name ("IQ4_XS", "Q8_K"), block shape, and whether files may
- * hold it. False: unknown or removed id. The reader needs sizes even of what vklm cannot run. */
-bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights, uint32_t *block_bytes);
+/* Any ggml type, supported or not: its name ("IQ4_XS") and the shape of its blocks. False: an
+ * unknown or removed id. The reader needs sizes even of what vklm cannot run. */
+bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights,
+                   uint32_t *block_bytes);
 
 /* n weights, a multiple of the block; bit for bit what the reference decodes. */
 void vki_format_decode(vki_format format, const uint8_t *blocks, uint64_t n, float *weights);
+
+/* Scale and min k (0..7), 6 bits each, of a Q4_K block; scales: the 12 bytes that pack them. */
+void vki_q4_k_scale(const uint8_t *scales, int k, uint32_t *scale, uint32_t *min);
 
 /* IEEE half conversions, subnormals kept, round to nearest even. */
 float vki_f16_to_f32(uint16_t bits);
 uint16_t vki_f32_to_f16(float value);
 
-/* Where the planes of a rows x cols matrix lie. Offsets are below 2^32 or false is returned: the
- * caller then cuts the matrix into fewer rows. */
+/* Where the planes of a rows x cols matrix lie. */
 typedef struct vki_planes {
     vki_format format;
     uint32_t rows, units;             /* units per row, padding included */
     uint32_t offset[VKI_MAX_PLANES];  /* bytes from the base, multiples of VKI_PLANE_ALIGNMENT */
-    uint64_t size_bytes;
+    uint64_t size_bytes;              /* a multiple of VKI_PLANE_ALIGNMENT */
 } vki_planes;
 
+/* False where an offset into the planes would need more than 32 bits: the caller then cuts the
+ * matrix into fewer rows. cols: a multiple of the format's block. */
 bool vki_planes_init(vki_planes *planes, vki_format format, uint64_t rows, uint64_t cols);
 
 /* Repacks one row of the file (cols weights) into row `row` of the planes at `base`. */
-void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint64_t cols, uint32_t row,
-                         uint8_t *base);
+void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint64_t cols,
+                         uint32_t row, uint8_t *base);
 
 /* The inverse for tests and for small host-side reads: units * 32 weights of one row. */
-void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row, float *weights);
+void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row,
+                           float *weights);
 
 #endif

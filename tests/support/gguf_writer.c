@@ -1,4 +1,4 @@
-/* gguf_writer.c - four growing byte buffers (keys, tensor infos, tensor data, the finished file). */
+/* gguf_writer.c - growing byte buffers: keys, tensor infos, tensor data, the finished file. */
 #include "gguf_writer.h"
 
 #include <stdio.h>
@@ -26,8 +26,10 @@ static void append(buffer *b, const void *bytes, size_t size)
         b->bytes = realloc(b->bytes, b->capacity);
         if (!b->bytes) abort();
     }
-    if (size && bytes) memcpy(b->bytes + b->size, bytes, size);
-    else if (size) memset(b->bytes + b->size, 0, size);
+    if (size && bytes)
+        memcpy(b->bytes + b->size, bytes, size);
+    else if (size)
+        memset(b->bytes + b->size, 0, size);
     b->size += size;
 }
 
@@ -92,11 +94,30 @@ static void put_number(gguf_writer *w, const char *key, uint32_t type, uint64_t 
     append_number(&w->keys, value, size);
 }
 
-void gguf_put_u8(gguf_writer *w, const char *key, uint8_t value) { put_number(w, key, U8, value, 1); }
-void gguf_put_u16(gguf_writer *w, const char *key, uint16_t value) { put_number(w, key, U16, value, 2); }
-void gguf_put_u32(gguf_writer *w, const char *key, uint32_t value) { put_number(w, key, U32, value, 4); }
-void gguf_put_u64(gguf_writer *w, const char *key, uint64_t value) { put_number(w, key, U64, value, 8); }
-void gguf_put_bool(gguf_writer *w, const char *key, bool value) { put_number(w, key, BOOL, value, 1); }
+void gguf_put_u8(gguf_writer *w, const char *key, uint8_t value)
+{
+    put_number(w, key, U8, value, 1);
+}
+
+void gguf_put_u16(gguf_writer *w, const char *key, uint16_t value)
+{
+    put_number(w, key, U16, value, 2);
+}
+
+void gguf_put_u32(gguf_writer *w, const char *key, uint32_t value)
+{
+    put_number(w, key, U32, value, 4);
+}
+
+void gguf_put_u64(gguf_writer *w, const char *key, uint64_t value)
+{
+    put_number(w, key, U64, value, 8);
+}
+
+void gguf_put_bool(gguf_writer *w, const char *key, bool value)
+{
+    put_number(w, key, BOOL, value, 1);
+}
 
 void gguf_put_i8(gguf_writer *w, const char *key, int8_t value)
 {
@@ -191,7 +212,8 @@ void gguf_put_bools(gguf_writer *w, const char *key, size_t n, const bool *value
     gguf_put_array(w, key, BOOL, n, values, n * sizeof *values);
 }
 
-void gguf_put_raw(gguf_writer *w, const char *key, uint32_t type, const void *bytes, size_t size_bytes)
+void gguf_put_raw(gguf_writer *w, const char *key, uint32_t type, const void *bytes,
+                  size_t size_bytes)
 {
     put_key(w, key, type);
     append(&w->keys, bytes, size_bytes);

@@ -1,4 +1,4 @@
-/* gguf_writer.h - builds GGUF files in memory: tiny models and vocabularies for tests, and files that lie.
+/* gguf_writer.h - builds GGUF files in memory: tiny models and vocabularies, and files that lie.
  *
  *     gguf_writer *w = gguf_writer_new();
  *     gguf_put_string(w, "general.architecture", "llama");
@@ -55,9 +55,10 @@ void gguf_put_array(gguf_writer *w, const char *key, uint32_t type, size_t n, co
                     size_t size_bytes);
 
 /* A key with any type id and any bytes behind it. */
-void gguf_put_raw(gguf_writer *w, const char *key, uint32_t type, const void *bytes, size_t size_bytes);
+void gguf_put_raw(gguf_writer *w, const char *key, uint32_t type, const void *bytes,
+                  size_t size_bytes);
 
-/* ne[0] is the row length. data: size_bytes bytes, laid out behind the tensors before; NULL: zeros. */
+/* ne[0] is the row length. data: size_bytes bytes, laid out behind the last tensor; NULL: zeros. */
 void gguf_put_tensor(gguf_writer *w, const char *name, uint32_t ggml_id, uint32_t n_dims,
                      const uint64_t *ne, const void *data, size_t size_bytes);
 
