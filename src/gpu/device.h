@@ -13,6 +13,7 @@ typedef struct vki_limits {
     uint32_t subgroup_size;            /* what the driver picks by default */
     uint32_t subgroup_min, subgroup_max;
     bool subgroup_control;             /* a pipeline may ask for a size, and for full subgroups */
+    uint32_t max_workgroup_subgroups;  /* where a size is asked for */
     uint32_t subgroup_operations;      /* VkSubgroupFeatureFlags in compute */
     uint32_t max_workgroup_invocations;
     uint32_t max_grid[3];
@@ -20,6 +21,7 @@ typedef struct vki_limits {
     uint64_t max_block_bytes;          /* of one allocation */
     double timestamp_ns;               /* per tick; 0: no timestamps */
     bool is_cpu;                       /* software Vulkan: prefers few lanes a row, no shared memory */
+    bool has_int8, has_int16, has_float16, has_integer_dot; /* in shaders; enabled where present */
 } vki_limits;
 
 struct vklm_device {

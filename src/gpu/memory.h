@@ -22,6 +22,7 @@ typedef struct vki_buffer {
     VkDeviceMemory memory;
     uint64_t address;
     uint64_t size_bytes;
+    uint64_t allocated_bytes; /* of device memory */
     uint8_t *mapped;      /* NULL where the host cannot see it */
 } vki_buffer;
 
@@ -40,48 +41,53 @@ typedef struct vki_slice {
     uint8_t *mapped;      /* or NULL */
 } vki_slice;
 
-/* Cuts device-local blocks. Slices are 256-byte aligned; freed ones are reused by size (first fit). */
+/* Cuts device-local blocks. Slices begin at multiples of 256 bytes of their block; freed ones are
+ * joined with free neighbours and reused, first fit. */
 typedef struct vki_pool {
     vklm_device *device;       /* borrowed */
     const char *what;          /* for errors: "the KV cache" */
     uint64_t block_bytes;      /* of the blocks to come; a larger slice gets a block of its own size */
     vki_buffer *blocks;        /* owned */
-    uint64_t *used;            /* bytes cut off each block */
-    size_t n_blocks, blocks_capacity, used_capacity;
-    vki_slice *free_slices;
+    size_t n_blocks, blocks_capacity;
+    vki_slice *free_slices;    /* owned: what is not taken, sizes rounded up to 256 */
     size_t n_free, free_capacity;
 } vki_pool;
 
 /* block_bytes is lowered to the device's limit (and to device params' block_limit_bytes). */
 void vki_pool_init(vki_pool *pool, vklm_device *device, const char *what, uint64_t block_bytes);
 void vki_pool_free(vki_pool *pool);
-/* INVALID for a size over limits.max_block_bytes: OUT_OF_DEVICE_MEMORY with the limit in the text. */
+/* OUT_OF_DEVICE_MEMORY for a size over limits.max_block_bytes too, with the limit in the text. A size
+ * of 0 takes the least there is. */
 vklm_status vki_pool_take(vki_pool *pool, uint64_t size_bytes, vklm_error *error, vki_slice *slice);
 vklm_status vki_pool_give(vki_pool *pool, const vki_slice *slice, vklm_error *error);
 
-/* Uploads into slices. On mapped memory writes are direct; else through a ring of two staging halves,
- * each submitted when full. Usage: begin; for each piece: get a pointer to up to `max` bytes, fill it,
- * commit; finish waits for the last copy. */
+/* Uploads into slices. On mapped memory writes are direct; else through a staging buffer of two halves,
+ * each submitted when full. Usage: begin; for each piece: map, fill what map gave; finish submits and
+ * waits for the last copies. What is uploaded is visible to recordings submitted after finish. */
 typedef struct vki_upload {
-    vklm_device *device;
-    vki_buffer staging;        /* created on first use */
-    VkCommandPool command_pool;
-    VkCommandBuffer command[2];
-    VkFence fence[2];
-    bool pending[2];
+    vklm_device *device;       /* borrowed */
+    vki_buffer staging;        /* owned, like the halves: made on first use */
+    struct {
+        VkCommandPool pool;
+        VkCommandBuffer command;
+        VkFence fence;
+        bool pending;          /* submitted, fence not yet waited for */
+    } halves[2];
     uint64_t used;             /* bytes of the current half */
-    uint32_t half;
-    bool recording;
+    uint32_t current;
+    bool recording;            /* into the current half */
 } vki_upload;
 
 enum { VKI_UPLOAD_HALF_BYTES = 16 << 20 };
 
+/* Costs nothing until something needs staging. */
 vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error *error);
-/* *bytes: size_bytes (at most VKI_UPLOAD_HALF_BYTES) of host memory that vki_upload_commit will have
- * copied to `offset` bytes behind the slice's start. Contents undefined until filled. */
+/* *bytes: size_bytes (at most VKI_UPLOAD_HALF_BYTES) of host memory for what belongs `offset` bytes
+ * behind the slice's start. Undefined until filled; fill it before the next call. */
 vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_slice *slice, uint64_t offset,
                            uint64_t size_bytes, vklm_error *error, uint8_t **bytes);
 vklm_status vki_upload_finish(vki_upload *upload, vklm_error *error);
+/* Safe on a zeroed upload and after a failure: waits for copies under way, unless the device is lost. */
 void vki_upload_free(vki_upload *upload);
 
 #endif

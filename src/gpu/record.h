@@ -43,6 +43,9 @@ typedef struct vki_queue {
     vklm_device *device;      /* borrowed */
     VkSemaphore timeline;     /* owned */
     uint64_t submitted, finished;
+    uint64_t finished_ns;     /* when `finished` was seen */
+    VkCommandBuffer *commands; /* owned scratch of one submit */
+    size_t commands_capacity;
     double ns_per_cost;       /* measured, smoothed; 0: not yet */
     struct {
         uint64_t value, cost, submitted_ns;

@@ -1,0 +1,319 @@
+/* device.c - the public vklm_device: own VkInstance, own VkDevice with one compute queue.
+ *
+ * Nothing is shared between devices but the loader itself, so different devices may be used on
+ * different threads. What is chosen stands in choose.c, what a device must have in probe.c. Also here:
+ * how a VkResult becomes a status.
+ */
+#include "gpu/pipeline.h"
+#include "gpu/probe.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+#define NO_DRIVER                                                                                  \
+    "no Vulkan driver was found; install the GPU vendor's driver, or mesa-vulkan-drivers "         \
+    "(which also has one that runs on the CPU)"
+
+static const char *result_name(VkResult result)
+{
+#define CASE(name)                                                                                 \
+    case name: return #name;
+    switch (result) {
+        CASE(VK_NOT_READY)
+        CASE(VK_TIMEOUT)
+        CASE(VK_INCOMPLETE)
+        CASE(VK_ERROR_OUT_OF_HOST_MEMORY)
+        CASE(VK_ERROR_OUT_OF_DEVICE_MEMORY)
+        CASE(VK_ERROR_INITIALIZATION_FAILED)
+        CASE(VK_ERROR_DEVICE_LOST)
+        CASE(VK_ERROR_MEMORY_MAP_FAILED)
+        CASE(VK_ERROR_LAYER_NOT_PRESENT)
+        CASE(VK_ERROR_EXTENSION_NOT_PRESENT)
+        CASE(VK_ERROR_FEATURE_NOT_PRESENT)
+        CASE(VK_ERROR_INCOMPATIBLE_DRIVER)
+        CASE(VK_ERROR_TOO_MANY_OBJECTS)
+        CASE(VK_ERROR_FRAGMENTED_POOL)
+        CASE(VK_ERROR_INVALID_EXTERNAL_HANDLE)
+        CASE(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS)
+        CASE(VK_ERROR_UNKNOWN)
+    default: return "an unknown VkResult";
+    }
+#undef CASE
+}
+
+vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vklm_error *error)
+{
+    if (result >= VK_SUCCESS) return VKLM_OK;
+    vklm_status status = VKLM_DRIVER_ERROR;
+    if (result == VK_ERROR_OUT_OF_HOST_MEMORY) status = VKLM_OUT_OF_MEMORY;
+    if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY) status = VKLM_OUT_OF_DEVICE_MEMORY;
+    if (result == VK_ERROR_DEVICE_LOST) {
+        status = VKLM_DEVICE_LOST;
+        if (device) device->lost = true;
+    }
+    return vki_fail(error, status, "%s: %s (%d): %s", what, result_name(result), (int)result,
+                    vklm_status_sentence(status));
+}
+
+vklm_status vki_device_usable(const vklm_device *device, vklm_error *error)
+{
+    if (!device->lost) return VKLM_OK;
+    return vki_fail(error, VKLM_DEVICE_LOST, "%s was lost; destroy it with all its models and make a new one",
+                    device->info.name);
+}
+
+/* ---- The instance ------------------------------------------------------------------------------ */
+
+/* Drivers that are not fully conformant (Vulkan over Metal) are shown only to those who ask. */
+static vklm_status portability_offered(const vki_host *host, vklm_error *error, bool *offered)
+{
+    VkExtensionProperties *all;
+    uint32_t n = 0;
+    *offered = false;
+    (void)vkEnumerateInstanceExtensionProperties(NULL, &n, NULL);
+    TRY(vki_alloc(host, n, sizeof *all, error, &all));
+    if (n && vkEnumerateInstanceExtensionProperties(NULL, &n, all) < VK_SUCCESS) n = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(all[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *offered = true;
+    vki_release(host, &all);
+    return VKLM_OK;
+}
+
+/* *version: the highest that both the loader and vklm know. */
+static vklm_status open_instance(const vki_host *host, vklm_error *error, uint32_t *version,
+                                 vki_instance_functions *fn, VkInstance *instance)
+{
+    *instance = VK_NULL_HANDLE;
+    const uint32_t loader = vki_loader_open();
+    if (loader == 0)
+        return vki_fail(error, VKLM_NO_VULKAN,
+                        "no Vulkan loader on this machine; install libvulkan1 and a driver, e.g. "
+                        "mesa-vulkan-drivers");
+    if (loader < VK_API_VERSION_1_2)
+        return vki_fail(error, VKLM_NO_VULKAN, "the Vulkan loader knows only Vulkan %u.%u; update it to 1.2",
+                        VK_API_VERSION_MAJOR(loader), VK_API_VERSION_MINOR(loader));
+    *version = (uint32_t)vki_min(loader, VK_API_VERSION_1_3);
+
+    bool portability;
+    TRY(portability_offered(host, error, &portability));
+    const char *extension = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
+    const VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pEngineName = "vklm",
+        .engineVersion = vklm_version(),
+        .apiVersion = *version,
+    };
+    const VkInstanceCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+        .flags = portability ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
+        .pApplicationInfo = &application,
+        .enabledExtensionCount = portability,
+        .ppEnabledExtensionNames = &extension,
+    };
+    const VkResult result = vkCreateInstance(&create, NULL, instance);
+    if (result == VK_ERROR_INCOMPATIBLE_DRIVER) return vki_fail(error, VKLM_NO_VULKAN, NO_DRIVER);
+    TRY(vki_check(NULL, result, "vkCreateInstance", error));
+    vki_loader_instance_functions(*instance, fn);
+    return VKLM_OK;
+}
+
+/* *probes: as many as *count, owned by the caller; NULL after a failure. */
+static vklm_status probe_all(const vki_host *host, const vki_instance_functions *fn, VkInstance instance,
+                             uint32_t version, vklm_error *error, vki_probe **probes, uint32_t *count)
+{
+    vklm_status status = VKLM_OK;
+    VkPhysicalDevice *all = NULL;
+    uint32_t n = 0;
+    *probes = NULL;
+    *count = 0;
+    /* A loader whose drivers all found no hardware says INITIALIZATION_FAILED. */
+    VkResult result = fn->EnumeratePhysicalDevices(instance, &n, NULL);
+    if (result == VK_ERROR_INITIALIZATION_FAILED || (result >= VK_SUCCESS && n == 0))
+        return vki_fail(error, VKLM_NO_VULKAN, NO_DRIVER);
+    TRY(vki_check(NULL, result, "vkEnumeratePhysicalDevices", error));
+    TRY_OR_FAIL(vki_alloc(host, n, sizeof *all, error, &all));
+    TRY_OR_FAIL(vki_alloc(host, n, sizeof **probes, error, probes));
+    result = fn->EnumeratePhysicalDevices(instance, &n, all);
+    TRY_OR_FAIL(vki_check(NULL, result, "vkEnumeratePhysicalDevices", error));
+    for (uint32_t i = 0; i < n; i++)
+        TRY_OR_FAIL(vki_probe_device(host, fn, all[i], version, error, &(*probes)[i]));
+    *count = n;
+fail:
+    vki_release(host, &all);
+    if (status != VKLM_OK) vki_release(host, probes);
+    return status;
+}
+
+vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos, uint32_t *count)
+{
+    vki_error_clear(error);
+    if (!count) return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_device_list: count is NULL");
+    const uint32_t capacity = infos ? *count : 0;
+    *count = 0;
+    vki_host host;
+    vki_host_init(&host, NULL, NULL);
+    VkInstance instance = VK_NULL_HANDLE;
+    vki_instance_functions fn;
+    uint32_t version, n;
+    vki_probe *probes = NULL;
+    vklm_status status;
+    TRY_OR_FAIL(open_instance(&host, error, &version, &fn, &instance));
+    TRY_OR_FAIL(probe_all(&host, &fn, instance, version, error, &probes, &n));
+    *count = n;
+    for (uint32_t i = 0; i < n && i < capacity; i++) infos[i] = probes[i].info;
+    if (infos && capacity < n)
+        status = vki_fail(error, VKLM_BUFFER_TOO_SMALL, "room for %u devices, but there are %u", capacity, n);
+fail:
+    vki_release(&host, &probes);
+    if (instance) fn.DestroyInstance(instance, NULL);
+    return status;
+}
+
+/* ---- The device -------------------------------------------------------------------------------- */
+
+/* Reads as much of the caller's struct as it has; what it lacks is zero, the default. */
+static vklm_status read_params(const vklm_device_params *params, vklm_error *error,
+                               vklm_device_params *own)
+{
+    *own = (vklm_device_params){0};
+    if (!params) return VKLM_OK;
+    if (params->struct_size < sizeof params->struct_size)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "vklm_device_params: set struct_size to sizeof(vklm_device_params)");
+    memcpy(own, params, (size_t)vki_min(params->struct_size, sizeof *own));
+    if (own->submit_limit_ms >= 0) return VKLM_OK;
+    return vki_fail(error, VKLM_INVALID_ARGUMENT, "submit_limit_ms is %g: it must not be negative",
+                    own->submit_limit_ms);
+}
+
+static vklm_status copy_shader_dir(vklm_device *device, const char *dir, vklm_error *error)
+{
+    if (!dir) return VKLM_OK;
+#if defined(VKLM_RUNTIME_GLSL)
+    char *copy;
+    TRY(vki_alloc(&device->host, strlen(dir) + 1, 1, error, &copy));
+    memcpy(copy, dir, strlen(dir));
+    device->shader_dir = copy;
+    return VKLM_OK;
+#else
+    (void)device;
+    return vki_fail(error, VKLM_UNSUPPORTED,
+                    "shader_dir: this build of vklm has no shader compiler; configure it with "
+                    "-DVKLM_RUNTIME_GLSL=ON");
+#endif
+}
+
+static void adopt_probe(vklm_device *device, const vki_probe *probe, uint64_t block_limit_bytes)
+{
+    device->physical = probe->physical;
+    device->info = probe->info;
+    device->limits = probe->limits;
+    device->memory_properties = probe->memory;
+    device->queue_family = probe->queue_family;
+    if (block_limit_bytes && block_limit_bytes < device->limits.max_block_bytes)
+        device->limits.max_block_bytes = block_limit_bytes;
+}
+
+static vklm_status open_device(vklm_device *device, const vki_probe *probe, vklm_error *error)
+{
+    vki_features features;
+    vki_probe_features(&device->instance_fn, probe, &features);
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = probe->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &(const float){0.5f},
+    };
+    const VkDeviceCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &features.core,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = probe->n_extensions,
+        .ppEnabledExtensionNames = probe->extensions,
+    };
+    const VkResult result = device->instance_fn.CreateDevice(probe->physical, &create, NULL, &device->device);
+    TRY(vki_check(device, result, "vkCreateDevice", error));
+    vki_loader_device_functions(&device->instance_fn, device->device, &device->fn);
+    device->fn.vkGetDeviceQueue(device->device, probe->queue_family, 0, &device->queue);
+    return VKLM_OK;
+}
+
+static vklm_status create_pipeline_objects(vklm_device *device, vklm_error *error)
+{
+    const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, VKI_PUSH_BYTES};
+    const VkPipelineLayoutCreateInfo layout = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &range,
+    };
+    const VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    VkResult result =
+        device->fn.vkCreatePipelineLayout(device->device, &layout, NULL, &device->pipeline_layout);
+    TRY(vki_check(device, result, "vkCreatePipelineLayout", error));
+    result = device->fn.vkCreatePipelineCache(device->device, &cache, NULL, &device->pipeline_cache);
+    return vki_check(device, result, "vkCreatePipelineCache", error);
+}
+
+vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *error,
+                               vklm_device **device_out)
+{
+    vki_error_clear(error);
+    if (!device_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_device_create: device_out is NULL");
+    *device_out = NULL;
+    vklm_device_params own;
+    TRY(read_params(params, error, &own));
+    vki_host host;
+    vki_host_init(&host, &own.allocator, &own.log);
+    vklm_device *device;
+    TRY(vki_alloc(&host, 1, sizeof *device, error, &device));
+    device->host = host;
+    device->submit_limit_ms = own.submit_limit_ms > 0 ? own.submit_limit_ms : 50;
+
+    vklm_status status;
+    vki_probe *probes = NULL;
+    char reason[sizeof device->info.reason];
+    uint32_t version, count, index;
+    TRY_OR_FAIL(copy_shader_dir(device, own.shader_dir, error));
+    TRY_OR_FAIL(open_instance(&host, error, &version, &device->instance_fn, &device->instance));
+    TRY_OR_FAIL(probe_all(&host, &device->instance_fn, device->instance, version, error, &probes, &count));
+    TRY_OR_FAIL(vki_choose_device(own.select, probes, count, error, &index, reason));
+    adopt_probe(device, &probes[index], own.block_limit_bytes);
+    memcpy(device->info.reason, reason, sizeof reason);
+    TRY_OR_FAIL(open_device(device, &probes[index], error));
+    TRY_OR_FAIL(create_pipeline_objects(device, error));
+    vki_log(&host, VKLM_LOG_INFO, "device: %s, %s; chosen: %s", device->info.name, device->info.driver, reason);
+    *device_out = device;
+    device = NULL;
+fail:
+    vki_release(&host, &probes);
+    vklm_device_destroy(&device);
+    return status;
+}
+
+void vklm_device_destroy(vklm_device **device)
+{
+    if (!device || !*device) return;
+    vklm_device *own = *device;
+    *device = NULL;
+    if (own->device) {
+        own->fn.vkDestroyPipelineCache(own->device, own->pipeline_cache, NULL);
+        own->fn.vkDestroyPipelineLayout(own->device, own->pipeline_layout, NULL);
+        own->fn.vkDestroyDevice(own->device, NULL);
+    }
+    if (own->instance) own->instance_fn.DestroyInstance(own->instance, NULL);
+    const vki_host host = own->host;
+    vki_release(&host, &own->shader_dir);
+    vki_release(&host, &own);
+}
+
+void vklm_device_get_info(const vklm_device *device, vklm_device_info *info_out)
+{
+    *info_out = device->info;
+}
+
+uint64_t vklm_device_memory_used(const vklm_device *device)
+{
+    return device->memory_used;
+}

@@ -1,0 +1,265 @@
+/* memory.c - buffers with their own allocation, and pools of large blocks.
+ *
+ * A memory type is chosen by what a kind must have, would like and would rather avoid; where its heap
+ * is full the next best type is tried. Device memory of discrete GPUs stays unmapped even where it
+ * could be mapped: mapped heaps are small or slow on some drivers.
+ */
+#include "gpu/memory.h"
+
+#include "base/checked.h"
+
+enum {
+    SLICE_ALIGNMENT = 256, /* the widest cache line and copy granularity of current GPUs */
+    /* A driver call and an entry in a table of some 4096, however small: below this size the memory is
+     * cheap, and the validation layers ask for sub-allocation. */
+    SMALLEST_ALLOCATION = 1 << 20,
+};
+
+typedef struct type_wish {
+    VkMemoryPropertyFlags required, wanted, unwanted;
+} type_wish;
+
+static bool is_unified(const vklm_device *device)
+{
+    return device->limits.is_cpu || device->info.type == VKLM_DEVICE_INTEGRATED;
+}
+
+static type_wish wish_of(const vklm_device *device, vki_memory_kind kind)
+{
+    const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+    const VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const VkMemoryPropertyFlags mapped =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    switch (kind) {
+    case VKI_MEMORY_DEVICE: return is_unified(device) ? (type_wish){local, mapped, 0}
+                                                      : (type_wish){local, 0, mapped};
+    case VKI_MEMORY_SHARED: return (type_wish){mapped, local, 0};
+    case VKI_MEMORY_READBACK: return (type_wish){mapped, cached, local};
+    case VKI_MEMORY_STAGING: break;
+    }
+    return (type_wish){mapped, 0, local | cached};
+}
+
+/* The best of the types allowed by `bits`, or UINT32_MAX. Types with properties beyond the four plain
+ * ones (protected, lazily allocated, a vendor's) need features that are not enabled. */
+static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t bits, type_wish wish)
+{
+    const VkMemoryPropertyFlags plain =
+        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    uint32_t best = UINT32_MAX;
+    int best_score = 0;
+    for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
+        const VkMemoryPropertyFlags flags = memory->memoryTypes[i].propertyFlags;
+        if (!(bits & (1u << i)) || (flags & ~plain) || (flags & wish.required) != wish.required) continue;
+        const int score = ((flags & wish.wanted) == wish.wanted ? 2 : 0) - ((flags & wish.unwanted) ? 1 : 0);
+        if (best != UINT32_MAX && score <= best_score) continue;
+        best = i;
+        best_score = score;
+    }
+    return best;
+}
+
+static vklm_status out_of_memory(uint64_t size_bytes, const char *what, vklm_error *error)
+{
+    return vki_fail(error, VKLM_OUT_OF_DEVICE_MEMORY,
+                    "%s: the device has no %.4g MiB left; use a smaller model or context, or close other "
+                    "programs that use the GPU",
+                    what, (double)size_bytes / (1 << 20));
+}
+
+static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t type_bits,
+                            const char *what, vklm_error *error, vki_buffer *buffer, uint32_t *type)
+{
+    const VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
+    };
+    const type_wish wish = wish_of(device, kind);
+    for (;;) {
+        *type = best_type(&device->memory_properties, type_bits, wish);
+        if (*type == UINT32_MAX) return out_of_memory(buffer->allocated_bytes, what, error);
+        const VkMemoryAllocateInfo allocate = {
+            .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+            .pNext = &flags,
+            .allocationSize = buffer->allocated_bytes,
+            .memoryTypeIndex = *type,
+        };
+        const VkResult result =
+            device->fn.vkAllocateMemory(device->device, &allocate, NULL, &buffer->memory);
+        if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY) {
+            TRY(vki_check(device, result, what, error));
+            device->memory_used += buffer->allocated_bytes;
+            return VKLM_OK;
+        }
+        buffer->memory = VK_NULL_HANDLE;
+        type_bits &= ~(1u << *type);
+    }
+}
+
+static vklm_status map_and_address(vklm_device *device, vki_memory_kind kind, uint32_t type,
+                                   const char *what, vklm_error *error, vki_buffer *buffer)
+{
+    VkResult result = device->fn.vkBindBufferMemory(device->device, buffer->buffer, buffer->memory, 0);
+    TRY(vki_check(device, result, what, error));
+    const VkBufferDeviceAddressInfo address = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+        .buffer = buffer->buffer,
+    };
+    buffer->address = device->fn.vkGetBufferDeviceAddress(device->device, &address);
+    const VkMemoryPropertyFlags mapped =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const VkMemoryPropertyFlags flags = device->memory_properties.memoryTypes[type].propertyFlags;
+    if ((flags & mapped) != mapped || (kind == VKI_MEMORY_DEVICE && !is_unified(device))) return VKLM_OK;
+    void *bytes = NULL;
+    result = device->fn.vkMapMemory(device->device, buffer->memory, 0, VK_WHOLE_SIZE, 0, &bytes);
+    TRY(vki_check(device, result, what, error));
+    buffer->mapped = bytes;
+    return VKLM_OK;
+}
+
+vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_t size_bytes,
+                              const char *what, vklm_error *error, vki_buffer *buffer)
+{
+    *buffer = (vki_buffer){.size_bytes = size_bytes};
+    TRY(vki_device_usable(device, error));
+    if (size_bytes > device->limits.max_block_bytes)
+        return vki_fail(error, VKLM_OUT_OF_DEVICE_MEMORY,
+                        "%s needs %.4g MiB in one piece, but blocks of device memory end at %.4g MiB here",
+                        what, (double)size_bytes / (1 << 20),
+                        (double)device->limits.max_block_bytes / (1 << 20));
+    vklm_status status;
+    const VkBufferCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = vki_max(size_bytes, SLICE_ALIGNMENT),
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+    };
+    VkMemoryRequirements needs;
+    uint32_t type;
+    const VkResult result = device->fn.vkCreateBuffer(device->device, &create, NULL, &buffer->buffer);
+    TRY_OR_FAIL(vki_check(device, result, what, error));
+    device->fn.vkGetBufferMemoryRequirements(device->device, buffer->buffer, &needs);
+    buffer->allocated_bytes = vki_max(needs.size, SMALLEST_ALLOCATION);
+    TRY_OR_FAIL(allocate(device, kind, needs.memoryTypeBits, what, error, buffer, &type));
+    TRY_OR_FAIL(map_and_address(device, kind, type, what, error, buffer));
+    return VKLM_OK;
+fail:
+    vki_buffer_destroy(device, buffer);
+    return status;
+}
+
+void vki_buffer_destroy(vklm_device *device, vki_buffer *buffer)
+{
+    if (buffer->buffer) device->fn.vkDestroyBuffer(device->device, buffer->buffer, NULL);
+    if (buffer->memory) {
+        device->fn.vkFreeMemory(device->device, buffer->memory, NULL);
+        device->memory_used -= buffer->allocated_bytes;
+    }
+    *buffer = (vki_buffer){0};
+}
+
+/* ---- Pools --------------------------------------------------------------------------------------- */
+
+void vki_pool_init(vki_pool *pool, vklm_device *device, const char *what, uint64_t block_bytes)
+{
+    *pool = (vki_pool){
+        .device = device,
+        .what = what,
+        .block_bytes = vki_min(block_bytes, device->limits.max_block_bytes),
+    };
+}
+
+void vki_pool_free(vki_pool *pool)
+{
+    if (!pool->device) return;
+    for (size_t i = 0; i < pool->n_blocks; i++) vki_buffer_destroy(pool->device, &pool->blocks[i]);
+    vki_release(&pool->device->host, &pool->blocks);
+    vki_release(&pool->device->host, &pool->free_slices);
+    *pool = (vki_pool){0};
+}
+
+/* A new block, free as a whole. */
+static vklm_status add_block(vki_pool *pool, uint64_t size_bytes, vklm_error *error)
+{
+    const vki_host *host = &pool->device->host;
+    TRY(vki_grow(host, pool->n_blocks + 1, sizeof *pool->blocks, error, &pool->blocks,
+                 &pool->blocks_capacity));
+    TRY(vki_grow(host, pool->n_free + 1, sizeof *pool->free_slices, error, &pool->free_slices,
+                 &pool->free_capacity));
+    vki_buffer *block = &pool->blocks[pool->n_blocks];
+    TRY(vki_buffer_create(pool->device, VKI_MEMORY_DEVICE, size_bytes, pool->what, error, block));
+    pool->free_slices[pool->n_free++] = (vki_slice){
+        .address = block->address,
+        .size_bytes = size_bytes,
+        .block = (uint32_t)pool->n_blocks++,
+        .mapped = block->mapped,
+    };
+    return VKLM_OK;
+}
+
+/* What a slice of so many bytes takes from its block. */
+static uint64_t taken_bytes(uint64_t size_bytes)
+{
+    return vki_round_up(vki_max(size_bytes, 1), SLICE_ALIGNMENT);
+}
+
+static size_t find_free(const vki_pool *pool, uint64_t size_bytes)
+{
+    size_t i = 0;
+    while (i < pool->n_free && pool->free_slices[i].size_bytes < size_bytes) i++;
+    return i;
+}
+
+/* Cuts `bytes` off the front of *rest. */
+static vki_slice cut(vki_slice *rest, uint64_t bytes)
+{
+    vki_slice front = *rest;
+    front.size_bytes = bytes;
+    rest->address += bytes;
+    rest->offset += bytes;
+    rest->size_bytes -= bytes;
+    if (rest->mapped) rest->mapped += bytes;
+    return front;
+}
+
+vklm_status vki_pool_take(vki_pool *pool, uint64_t size_bytes, vklm_error *error, vki_slice *slice)
+{
+    *slice = (vki_slice){0};
+    const uint64_t bytes = taken_bytes(size_bytes);
+    size_t i = find_free(pool, bytes);
+    if (i == pool->n_free) TRY(add_block(pool, vki_max(bytes, pool->block_bytes), error));
+    vki_slice *rest = &pool->free_slices[i];
+    *slice = cut(rest, bytes);
+    slice->size_bytes = size_bytes;
+    if (rest->size_bytes == 0) *rest = pool->free_slices[--pool->n_free];
+    return VKLM_OK;
+}
+
+/* Joins free slice `i` with the one that begins where it ends, if there is one. */
+static bool join_next(vki_pool *pool, size_t i)
+{
+    vki_slice *slices = pool->free_slices;
+    for (size_t k = 0; k < pool->n_free; k++) {
+        if (slices[k].block != slices[i].block || slices[k].offset != slices[i].offset + slices[i].size_bytes)
+            continue;
+        slices[i].size_bytes += slices[k].size_bytes;
+        slices[k] = slices[--pool->n_free];
+        return true;
+    }
+    return false;
+}
+
+vklm_status vki_pool_give(vki_pool *pool, const vki_slice *slice, vklm_error *error)
+{
+    if (slice->address == 0) return VKLM_OK;
+    TRY(vki_grow(&pool->device->host, pool->n_free + 1, sizeof *pool->free_slices, error,
+                 &pool->free_slices, &pool->free_capacity));
+    pool->free_slices[pool->n_free] = *slice;
+    pool->free_slices[pool->n_free].size_bytes = taken_bytes(slice->size_bytes);
+    pool->n_free++;
+    size_t i = 0;
+    while (i < pool->n_free) i = join_next(pool, i) ? 0 : i + 1;
+    return VKLM_OK;
+}

@@ -1,0 +1,256 @@
+/* probe.c - reads a physical device: name, limits, memory, queue, and what of vklm's needs it lacks.
+ *
+ * Requirements stand in two tables, one of feature bits and one of subgroup operations, so that a
+ * refusal names every missing one. Structs that the device's Vulkan version does not know are never
+ * chained: a device older than 1.2 is refused from its core properties alone.
+ */
+#include "gpu/probe.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A feature bit by its place in vki_features. */
+typedef struct feature {
+    const char *name;
+    size_t offset;
+    bool required;
+} feature;
+
+#define CORE(name, required) {#name, offsetof(vki_features, core.features.name), required}
+#define V11(name, required) {#name, offsetof(vki_features, v11.name), required}
+#define V12(name, required) {#name, offsetof(vki_features, v12.name), required}
+#define CONTROL(name) {#name, offsetof(vki_features, size_control.name), false}
+#define DOT(name) {#name, offsetof(vki_features, integer_dot.name), false}
+
+static const feature features_wanted[] = {
+    CORE(shaderInt64, true),
+    V11(storageBuffer16BitAccess, true),
+    V12(storageBuffer8BitAccess, true),
+    V12(bufferDeviceAddress, true),
+    V12(timelineSemaphore, true),
+    CORE(shaderInt16, false),
+    V12(shaderInt8, false),
+    V12(shaderFloat16, false),
+    V12(shaderSubgroupExtendedTypes, false),
+    V12(subgroupBroadcastDynamicId, false),
+    CONTROL(subgroupSizeControl),
+    CONTROL(computeFullSubgroups),
+    DOT(shaderIntegerDotProduct),
+};
+
+enum { N_WANTED = sizeof features_wanted / sizeof features_wanted[0] };
+
+static VkBool32 *feature_bit(vki_features *features, const feature *wanted)
+{
+    return (VkBool32 *)(void *)((char *)features + wanted->offset);
+}
+
+/* Adds a name to info.missing; one that no longer fits is dropped: the first are enough to refuse. */
+static void add_missing(vklm_device_info *info, const char *name)
+{
+    const size_t used = strlen(info->missing);
+    if (used + strlen(name) + 3 > sizeof info->missing) return;
+    snprintf(info->missing + used, sizeof info->missing - used, "%s%s", used ? ", " : "", name);
+}
+
+static void chain_features(vki_features *features, bool size_control, bool integer_dot)
+{
+    *features = (vki_features){
+        .core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+        .v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
+        .v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        .size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+        .integer_dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+    };
+    features->core.pNext = &features->v11;
+    features->v11.pNext = &features->v12;
+    void **tail = &features->v12.pNext;
+    if (size_control) {
+        *tail = &features->size_control;
+        tail = &features->size_control.pNext;
+    }
+    if (integer_dot) *tail = &features->integer_dot;
+}
+
+void vki_probe_features(const vki_instance_functions *fn, const vki_probe *probe,
+                        vki_features *features)
+{
+    vki_features offered;
+    chain_features(&offered, probe->has_size_control, probe->has_integer_dot);
+    fn->GetPhysicalDeviceFeatures2(probe->physical, &offered.core);
+    chain_features(features, probe->has_size_control, probe->has_integer_dot);
+    for (size_t i = 0; i < N_WANTED; i++)
+        *feature_bit(features, &features_wanted[i]) = *feature_bit(&offered, &features_wanted[i]);
+}
+
+static bool has_extension(const VkExtensionProperties *extensions, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(extensions[i].extensionName, name) == 0) return true;
+    return false;
+}
+
+/* Finds what is core in Vulkan 1.3 and an extension before it. */
+static vklm_status read_extensions(const vki_host *host, const vki_instance_functions *fn,
+                                   vklm_error *error, vki_probe *probe)
+{
+    VkExtensionProperties *all;
+    uint32_t n = 0;
+    (void)fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, NULL);
+    TRY(vki_alloc(host, n, sizeof *all, error, &all));
+    if (n && fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, all) < VK_SUCCESS) n = 0;
+    const bool core_1_3 = probe->api_version >= VK_API_VERSION_1_3;
+    const struct {
+        const char *name;
+        bool *has; /* NULL: must be enabled where it is offered */
+    } known[] = {
+        {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &probe->has_size_control},
+        {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, &probe->has_integer_dot},
+        {"VK_KHR_portability_subset", NULL},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        const bool core = core_1_3 && known[i].has;
+        const bool offered = !core && has_extension(all, n, known[i].name);
+        if (offered) probe->extensions[probe->n_extensions++] = known[i].name;
+        if (known[i].has) *known[i].has = core || offered;
+    }
+    vki_release(host, &all);
+    return VKLM_OK;
+}
+
+static vklm_device_type type_of(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return VKLM_DEVICE_DISCRETE;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return VKLM_DEVICE_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return VKLM_DEVICE_VIRTUAL;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return VKLM_DEVICE_CPU;
+    default: return VKLM_DEVICE_OTHER;
+    }
+}
+
+/* A family that computes but does not draw runs beside a program's own frames. */
+static vklm_status find_queue(const vki_host *host, const vki_instance_functions *fn,
+                              vklm_error *error, vki_probe *probe)
+{
+    VkQueueFamilyProperties *families;
+    uint32_t n = 0;
+    fn->GetPhysicalDeviceQueueFamilyProperties(probe->physical, &n, NULL);
+    TRY(vki_alloc(host, n, sizeof *families, error, &families));
+    fn->GetPhysicalDeviceQueueFamilyProperties(probe->physical, &n, families);
+    uint32_t best = n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
+        const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+        if (best == n || (compute_only && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT))) best = i;
+    }
+    if (best == n) add_missing(&probe->info, "a compute queue");
+    else if (families[best].timestampValidBits == 0) probe->limits.timestamp_ns = 0;
+    probe->queue_family = best;
+    vki_release(host, &families);
+    return VKLM_OK;
+}
+
+static void read_memory(const vki_instance_functions *fn, vki_probe *probe)
+{
+    fn->GetPhysicalDeviceMemoryProperties(probe->physical, &probe->memory);
+    for (uint32_t i = 0; i < probe->memory.memoryHeapCount; i++) {
+        const VkMemoryHeap *heap = &probe->memory.memoryHeaps[i];
+        if ((heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && heap->size > probe->info.memory_bytes)
+            probe->info.memory_bytes = heap->size;
+    }
+}
+
+static void check_subgroups(const VkPhysicalDeviceVulkan11Properties *v11, vklm_device_info *info)
+{
+    static const struct {
+        VkSubgroupFeatureFlags bit;
+        const char *name;
+    } needed[] = {
+        {VK_SUBGROUP_FEATURE_BASIC_BIT, "basic subgroup operations"},
+        {VK_SUBGROUP_FEATURE_ARITHMETIC_BIT, "subgroup arithmetic"},
+        {VK_SUBGROUP_FEATURE_SHUFFLE_BIT, "subgroup shuffle"},
+    };
+    const bool in_compute = v11->subgroupSupportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (!in_compute || !(v11->subgroupSupportedOperations & needed[i].bit))
+            add_missing(info, needed[i].name);
+}
+
+/* Reads the properties of a device of Vulkan 1.2 or later. */
+static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
+{
+    VkPhysicalDeviceMaintenance4Properties maintenance4 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
+    VkPhysicalDeviceSubgroupSizeControlProperties control = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+    VkPhysicalDeviceVulkan12Properties v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceVulkan11Properties v11 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &v12};
+    VkPhysicalDeviceProperties2 all = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v11};
+    if (probe->has_size_control) v12.pNext = &control;
+    if (probe->api_version >= VK_API_VERSION_1_3) control.pNext = &maintenance4;
+    fn->GetPhysicalDeviceProperties2(probe->physical, &all);
+
+    vki_features features;
+    vki_probe_features(fn, probe, &features);
+    for (size_t i = 0; i < N_WANTED; i++)
+        if (features_wanted[i].required && !*feature_bit(&features, &features_wanted[i]))
+            add_missing(&probe->info, features_wanted[i].name);
+    check_subgroups(&v11, &probe->info);
+
+    const VkPhysicalDeviceLimits *limits = &all.properties.limits;
+    const bool control_usable = features.size_control.subgroupSizeControl &&
+                                features.size_control.computeFullSubgroups &&
+                                (control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
+    probe->limits = (vki_limits){
+        .subgroup_size = v11.subgroupSize,
+        .subgroup_min = control_usable ? control.minSubgroupSize : v11.subgroupSize,
+        .subgroup_max = control_usable ? control.maxSubgroupSize : v11.subgroupSize,
+        .subgroup_control = control_usable,
+        .max_workgroup_subgroups = control.maxComputeWorkgroupSubgroups,
+        .subgroup_operations = v11.subgroupSupportedOperations,
+        .max_workgroup_invocations = limits->maxComputeWorkGroupInvocations,
+        .shared_bytes = limits->maxComputeSharedMemorySize,
+        .max_block_bytes = v11.maxMemoryAllocationSize,
+        .timestamp_ns = (double)limits->timestampPeriod,
+        .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
+        .has_int8 = features.v12.shaderInt8,
+        .has_int16 = features.core.features.shaderInt16,
+        .has_float16 = features.v12.shaderFloat16,
+        .has_integer_dot = features.integer_dot.shaderIntegerDotProduct,
+    };
+    memcpy(probe->limits.max_grid, limits->maxComputeWorkGroupCount, sizeof probe->limits.max_grid);
+    if (maintenance4.maxBufferSize && maintenance4.maxBufferSize < probe->limits.max_block_bytes)
+        probe->limits.max_block_bytes = maintenance4.maxBufferSize;
+    probe->info.subgroup_size = v11.subgroupSize;
+    memcpy(probe->info.uuid, v11.deviceUUID, sizeof probe->info.uuid);
+    snprintf(probe->info.driver, sizeof probe->info.driver, "%.100s %.150s", v12.driverName,
+             v12.driverInfo);
+}
+
+vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions *fn,
+                             VkPhysicalDevice physical, uint32_t instance_version, vklm_error *error,
+                             vki_probe *probe)
+{
+    *probe = (vki_probe){.physical = physical};
+    VkPhysicalDeviceProperties2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    fn->GetPhysicalDeviceProperties2(physical, &core);
+    const VkPhysicalDeviceProperties *properties = &core.properties;
+    const uint32_t version = properties->apiVersion;
+    snprintf(probe->info.name, sizeof probe->info.name, "%s", properties->deviceName);
+    probe->info.type = type_of(properties->deviceType);
+    probe->info.api_version = version;
+    probe->api_version = version < instance_version ? version : instance_version;
+    read_memory(fn, probe);
+    if (version < VK_API_VERSION_1_2) {
+        add_missing(&probe->info, "Vulkan 1.2");
+        return VKLM_OK;
+    }
+    TRY(read_extensions(host, fn, error, probe));
+    read_properties(fn, probe);
+    return find_queue(host, fn, error, probe);
+}

@@ -1,0 +1,161 @@
+/* record.c - a plan as command buffers.
+ *
+ * One barrier kind serves all: everything a compute shader wrote before is visible to every compute
+ * shader after. Units follow each other on one queue in order, so a barrier at the head of one unit
+ * orders it against the units before it, whether or not they share a submit. Command buffers are kept
+ * and recorded again: the pool is reset as a whole.
+ */
+#include "gpu/record.h"
+
+#include "base/checked.h"
+
+enum {
+    /* What an otherwise empty dispatch takes, as bytes of traffic: 3-5 us at 50-100 GB/s. */
+    DISPATCH_COST = 256 << 10,
+    FLOPS_PER_BYTE = 8, /* of GPUs at f32: 5-10 TFLOP/s beside 500-1000 GB/s */
+};
+
+uint64_t vki_dispatch_cost(const vki_dispatch *dispatch)
+{
+    return vki_max(dispatch->cost_bytes, dispatch->cost_flops / FLOPS_PER_BYTE) + DISPATCH_COST;
+}
+
+vklm_status vki_recording_init(vki_recording *recording, vklm_device *device, vklm_error *error)
+{
+    *recording = (vki_recording){.device = device};
+    TRY(vki_device_usable(device, error));
+    const VkCommandPoolCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .queueFamilyIndex = device->queue_family,
+    };
+    const VkResult result = device->fn.vkCreateCommandPool(device->device, &create, NULL, &recording->pool);
+    return vki_check(device, result, "vkCreateCommandPool", error);
+}
+
+void vki_recording_free(vki_recording *recording)
+{
+    vklm_device *device = recording->device;
+    if (!device) return;
+    device->fn.vkDestroyCommandPool(device->device, recording->pool, NULL);
+    vki_release(&device->host, &recording->units);
+    vki_release(&device->host, &recording->commands);
+    vki_release(&device->host, &recording->barriers);
+    *recording = (vki_recording){0};
+}
+
+/* Cuts the plan into units; only their bounds and costs are set. */
+static vklm_status cut_units(vki_recording *recording, const vki_plan *plan, uint64_t unit_cost,
+                             vklm_error *error)
+{
+    recording->n_units = 0;
+    vki_unit *unit = NULL;
+    for (size_t i = 0; i < plan->n; i++) {
+        const uint64_t cost = vki_dispatch_cost(&plan->items[i]);
+        if (!unit || (unit_cost && unit->cost + cost > unit_cost)) {
+            TRY(vki_grow(&recording->device->host, recording->n_units + 1, sizeof *unit, error,
+                         &recording->units, &recording->units_capacity));
+            unit = &recording->units[recording->n_units++];
+            *unit = (vki_unit){.first = (uint32_t)i};
+        }
+        unit->count++;
+        unit->cost += cost;
+    }
+    return VKLM_OK;
+}
+
+static vklm_status allocate_commands(vki_recording *recording, vklm_error *error)
+{
+    vklm_device *device = recording->device;
+    if (recording->n_commands >= recording->n_units) return VKLM_OK;
+    TRY(vki_grow(&device->host, recording->n_units, sizeof *recording->commands, error,
+                 &recording->commands, &recording->commands_capacity));
+    const VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = recording->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = (uint32_t)(recording->n_units - recording->n_commands),
+    };
+    const VkResult result = device->fn.vkAllocateCommandBuffers(
+        device->device, &allocate, &recording->commands[recording->n_commands]);
+    TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
+    recording->n_commands = recording->n_units;
+    return VKLM_OK;
+}
+
+static void barrier(const vklm_device *device, VkCommandBuffer command, VkPipelineStageFlags from,
+                    VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
+{
+    const VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = written,
+        .dstAccessMask = used,
+    };
+    device->fn.vkCmdPipelineBarrier(command, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+static void record_dispatches(const vki_recording *recording, const vki_plan *plan, const vki_unit *unit)
+{
+    const vklm_device *device = recording->device;
+    const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    const vki_pipeline *bound = NULL; /* bindings end with the command buffer */
+    for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
+        const vki_dispatch *dispatch = &plan->items[i];
+        if (recording->barriers[i])
+            barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader);
+        if (dispatch->pipeline != bound) {
+            bound = dispatch->pipeline;
+            device->fn.vkCmdBindPipeline(unit->command, VK_PIPELINE_BIND_POINT_COMPUTE, bound->pipeline);
+        }
+        if (dispatch->push_bytes)
+            device->fn.vkCmdPushConstants(unit->command, device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT,
+                                          0, dispatch->push_bytes, dispatch->push);
+        device->fn.vkCmdDispatch(unit->command, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
+    }
+}
+
+static vklm_status record_unit(vki_recording *recording, const vki_plan *plan, size_t index,
+                               vklm_error *error)
+{
+    vklm_device *device = recording->device;
+    vki_unit *unit = &recording->units[index];
+    unit->command = recording->commands[index];
+    const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VkResult result = device->fn.vkBeginCommandBuffer(unit->command, &begin);
+    TRY(vki_check(device, result, "vkBeginCommandBuffer", error));
+    const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    if (index == 0)
+        barrier(device, unit->command,
+                compute | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
+                VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT,
+                compute, shader);
+    record_dispatches(recording, plan, unit);
+    if (index + 1 == recording->n_units)
+        barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
+                VK_ACCESS_HOST_READ_BIT);
+    result = device->fn.vkEndCommandBuffer(unit->command);
+    return vki_check(device, result, "vkEndCommandBuffer", error);
+}
+
+vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t unit_cost,
+                       vklm_error *error)
+{
+    vklm_device *device = recording->device;
+    TRY(vki_device_usable(device, error));
+    vklm_status status;
+    VkResult result;
+    TRY_OR_FAIL(vki_grow(&device->host, plan->n, sizeof *recording->barriers, error, &recording->barriers,
+                         &recording->barriers_capacity));
+    vki_plan_barriers(plan, recording->barriers);
+    TRY_OR_FAIL(cut_units(recording, plan, unit_cost, error));
+    TRY_OR_FAIL(allocate_commands(recording, error));
+    result = device->fn.vkResetCommandPool(device->device, recording->pool, 0);
+    TRY_OR_FAIL(vki_check(device, result, "vkResetCommandPool", error));
+    for (size_t i = 0; i < recording->n_units; i++)
+        TRY_OR_FAIL(record_unit(recording, plan, i, error));
+    return VKLM_OK;
+fail:
+    recording->n_units = 0;
+    return status;
+}

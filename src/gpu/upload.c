@@ -1,0 +1,153 @@
+/* upload.c - fills slices: directly where they are mapped, else by copies from a staging buffer.
+ *
+ * The staging buffer has two halves, each with its own command buffer and fence: while the device
+ * copies one, the caller fills the other. A copy is recorded when its piece is handed out and
+ * submitted when its half is full, by which time the piece is filled.
+ */
+#include "gpu/memory.h"
+
+#include <assert.h>
+
+#include "base/checked.h"
+
+enum { COPY_ALIGNMENT = 16 }; /* of pieces in the staging buffer: whole vectors for the caller's stores */
+
+vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error *error)
+{
+    *upload = (vki_upload){.device = device};
+    return vki_device_usable(device, error);
+}
+
+static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *error)
+{
+    vklm_device *device = upload->device;
+    const VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
+        .queueFamilyIndex = device->queue_family,
+    };
+    VkResult result = device->fn.vkCreateCommandPool(device->device, &pool, NULL, &upload->halves[half].pool);
+    TRY(vki_check(device, result, "vkCreateCommandPool", error));
+    const VkCommandBufferAllocateInfo command = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = upload->halves[half].pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    result = device->fn.vkAllocateCommandBuffers(device->device, &command, &upload->halves[half].command);
+    TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
+    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    result = device->fn.vkCreateFence(device->device, &fence, NULL, &upload->halves[half].fence);
+    return vki_check(device, result, "vkCreateFence", error);
+}
+
+static vklm_status wait_half(vki_upload *upload, uint32_t half, vklm_error *error)
+{
+    if (!upload->halves[half].pending) return VKLM_OK;
+    vklm_device *device = upload->device;
+    const VkFence *fence = &upload->halves[half].fence;
+    VkResult result = device->fn.vkWaitForFences(device->device, 1, fence, VK_TRUE, UINT64_MAX);
+    TRY(vki_check(device, result, "vkWaitForFences", error));
+    upload->halves[half].pending = false;
+    result = device->fn.vkResetFences(device->device, 1, fence);
+    return vki_check(device, result, "vkResetFences", error);
+}
+
+static void release_staging(vki_upload *upload)
+{
+    vklm_device *device = upload->device;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!device->lost) (void)wait_half(upload, i, NULL);
+        device->fn.vkDestroyFence(device->device, upload->halves[i].fence, NULL);
+        device->fn.vkDestroyCommandPool(device->device, upload->halves[i].pool, NULL);
+    }
+    vki_buffer_destroy(device, &upload->staging);
+    *upload = (vki_upload){.device = device};
+}
+
+static vklm_status create_staging(vki_upload *upload, vklm_error *error)
+{
+    vklm_status status;
+    TRY_OR_FAIL(vki_buffer_create(upload->device, VKI_MEMORY_STAGING, 2 * (uint64_t)VKI_UPLOAD_HALF_BYTES,
+                                  "the staging buffer", error, &upload->staging));
+    TRY_OR_FAIL(create_half(upload, 0, error));
+    TRY_OR_FAIL(create_half(upload, 1, error));
+    return VKLM_OK;
+fail:
+    release_staging(upload);
+    return status;
+}
+
+/* Submits the current half and turns to the other. */
+static vklm_status submit_half(vki_upload *upload, vklm_error *error)
+{
+    if (!upload->recording) return VKLM_OK;
+    vklm_device *device = upload->device;
+    const VkCommandBuffer command = upload->halves[upload->current].command;
+    upload->recording = false;
+    VkResult result = device->fn.vkEndCommandBuffer(command);
+    TRY(vki_check(device, result, "vkEndCommandBuffer", error));
+    const VkSubmitInfo submit = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .commandBufferCount = 1,
+        .pCommandBuffers = &command,
+    };
+    result = device->fn.vkQueueSubmit(device->queue, 1, &submit, upload->halves[upload->current].fence);
+    TRY(vki_check(device, result, "vkQueueSubmit", error));
+    upload->halves[upload->current].pending = true;
+    upload->current = 1 - upload->current;
+    upload->used = 0;
+    return VKLM_OK;
+}
+
+static vklm_status begin_half(vki_upload *upload, vklm_error *error)
+{
+    TRY(wait_half(upload, upload->current, error));
+    vklm_device *device = upload->device;
+    VkResult result = device->fn.vkResetCommandPool(device->device, upload->halves[upload->current].pool, 0);
+    TRY(vki_check(device, result, "vkResetCommandPool", error));
+    const VkCommandBufferBeginInfo begin = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+    };
+    result = device->fn.vkBeginCommandBuffer(upload->halves[upload->current].command, &begin);
+    TRY(vki_check(device, result, "vkBeginCommandBuffer", error));
+    upload->recording = true;
+    return VKLM_OK;
+}
+
+vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_slice *slice,
+                           uint64_t offset, uint64_t size_bytes, vklm_error *error, uint8_t **bytes)
+{
+    assert(size_bytes <= VKI_UPLOAD_HALF_BYTES && offset + size_bytes <= slice->size_bytes);
+    *bytes = NULL;
+    TRY(vki_device_usable(upload->device, error));
+    if (slice->mapped) {
+        *bytes = slice->mapped + offset;
+        return VKLM_OK;
+    }
+    if (!upload->staging.buffer) TRY(create_staging(upload, error));
+    if (upload->used + size_bytes > VKI_UPLOAD_HALF_BYTES) TRY(submit_half(upload, error));
+    if (!upload->recording) TRY(begin_half(upload, error));
+    const uint64_t staged = upload->current * (uint64_t)VKI_UPLOAD_HALF_BYTES + upload->used;
+    const VkBufferCopy copy = {staged, slice->offset + offset, size_bytes};
+    if (size_bytes)
+        upload->device->fn.vkCmdCopyBuffer(upload->halves[upload->current].command, upload->staging.buffer,
+                                           pool->blocks[slice->block].buffer, 1, &copy);
+    upload->used += vki_round_up(size_bytes, COPY_ALIGNMENT);
+    *bytes = upload->staging.mapped + staged;
+    return VKLM_OK;
+}
+
+vklm_status vki_upload_finish(vki_upload *upload, vklm_error *error)
+{
+    TRY(submit_half(upload, error));
+    TRY(wait_half(upload, 0, error));
+    return wait_half(upload, 1, error);
+}
+
+void vki_upload_free(vki_upload *upload)
+{
+    if (upload->device) release_staging(upload);
+    *upload = (vki_upload){0};
+}
