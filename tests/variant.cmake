@@ -1,0 +1,16 @@
+# Builds the tests another way and runs them: VARIANT is sanitizers (address and undefined behaviour) or
+# runtime_glsl (every shader compiled at run time).
+# cmake -DVARIANT=sanitizers -DSOURCE=the project -DWORK=a build folder -DGENERATOR=Ninja -P variant.cmake
+set(options_sanitizers -DCMAKE_BUILD_TYPE=Debug
+    "-DCMAKE_C_FLAGS=-O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all")
+set(options_runtime_glsl -DCMAKE_BUILD_TYPE=Release -DVKLM_RUNTIME_GLSL=ON)
+
+# The drivers' own leaks, by the name of the library that made them.
+set(ENV{LSAN_OPTIONS} "suppressions=${SOURCE}/tests/driver_leaks.txt:print_suppressions=0")
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+execute_process(COMMAND "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}" -G "${GENERATOR}" ${options_${VARIANT}}
+                        -DVKLM_WERROR=ON -DVKLM_SAMPLES=OFF -DVKLM_TESTS=ON COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}" --parallel ${cores} COMMAND_ERROR_IS_FATAL ANY)
+# What looks at the source tree or at the library as a file was looked at by the main build.
+execute_process(COMMAND "${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}" --output-on-failure
+                        -E "^(test_layers|symbols|consume|spirv)$" COMMAND_ERROR_IS_FATAL ANY)

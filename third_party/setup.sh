@@ -1,0 +1,116 @@
+#!/bin/sh
+# Installs what building, testing and trying vklm needs, on Debian 12 or newer (and what descends from it).
+# As root or through sudo. Does nothing, and quickly, where all is there. Says what it does on stderr.
+# VKLM_NO_SETUP=1 skips it.
+set -eu
+exec >&2 </dev/null
+
+packages="
+  gcc g++ libc6-dev cmake ninja-build pkg-config
+  libvulkan-dev libvulkan-volk-dev glslang-tools glslang-dev libpcre2-dev libedit-dev
+  check spirv-tools
+  libvulkan1 mesa-vulkan-drivers
+  ca-certificates python3 python3-pip"
+
+say() { echo "setup: $*"; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# The version of an installed package; nothing where it is not installed.
+installed() {
+    # shellcheck disable=SC2016 # the ${} are dpkg-query's
+    dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null | sed -n 's/^installed //p'
+}
+
+# apt-get, silent unless it fails.
+apt() {
+    log=$(mktemp)
+    if as_root env DEBIAN_FRONTEND=noninteractive apt-get -y "$@" >"$log" 2>&1; then
+        rm -f "$log"
+    else
+        cat "$log"
+        rm -f "$log"
+        return 1
+    fi
+}
+
+# Prints one field of what apt knows about this machine's source of Debian's own `main`.
+debian_source() {
+    apt-get indextargets --format "\$($1)" 'Created-By: Packages' 'Origin: Debian' 'Component: main' \
+        "Codename: $codename" 2>/dev/null | head -n 1
+}
+
+# The key that the same source is checked with, where it names a key file.
+debian_key() {
+    entry=$(debian_source SOURCESENTRY)
+    file=${entry%:*}
+    [ -r "$file" ] || return 0
+    sed -n -e 's/^Signed-By: *\(\/[^ ]*\)$/\1/p' \
+        -e "s/^deb .*signed-by=\([^] ]*\).*$codename.*/\1/p" "$file" | head -n 1
+}
+
+# Debian 12's own Mesa (22.3) reads memory lane by lane in its software Vulkan, which makes it 5 to 60 times
+# slower than later ones. Debian's backports have a later one; their address is that of the machine's own source.
+backport_mesa() {
+    suite=$codename-backports
+    if ! apt-cache policy 2>/dev/null | grep -q "n=$suite"; then
+        uri=$(debian_source REPO_URI)
+        if [ -z "$uri" ]; then
+            say "apt knows no source of Debian $codename, so Mesa stays as it is: slow without a GPU"
+            return 0
+        fi
+        list=/etc/apt/sources.list.d/vklm-backports.sources
+        key=$(debian_key)
+        say "this Mesa's software Vulkan is 5 to 60 times slower than a newer one; adding $suite for it, in $list"
+        printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n%s' "$uri" "$suite" \
+            "${key:+Signed-By: $key
+}" | as_root tee "$list" >/dev/null
+        if ! apt update -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=- \
+            -o APT::Get::List-Cleanup=0; then
+            as_root rm -f "$list"
+            say "there is no $suite at that address, so Mesa stays as it is: slow without a GPU"
+            return 0
+        fi
+    fi
+    say "installing mesa-vulkan-drivers from $suite"
+    apt install --no-install-recommends -t "$suite" mesa-vulkan-drivers ||
+        say "that failed, so Mesa stays as it is: slow without a GPU"
+}
+
+[ "${VKLM_NO_SETUP:-}" != 1 ] || exit 0
+if ! command -v apt-get >/dev/null; then
+    # shellcheck disable=SC2086 # a list of words
+    say "this is no Debian; install the like of these yourself:" $packages
+    exit 0
+fi
+
+missing=
+for package in $packages; do
+    [ -n "$(installed "$package")" ] || missing="$missing $package"
+done
+# shellcheck source=/dev/null
+codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+old_mesa=
+if [ "$codename" = bookworm ]; then
+    mesa=$(installed mesa-vulkan-drivers)
+    [ "${mesa%%.*}" -ge 24 ] 2>/dev/null || old_mesa=1
+fi
+[ -n "$missing$old_mesa" ] || exit 0
+
+if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+    say "run this as root, or install these, or set VKLM_NO_SETUP=1:" "${missing:-a newer mesa-vulkan-drivers}"
+    exit 1
+fi
+apt update || say "apt-get update failed; going on with the package lists that are here"
+[ -z "$old_mesa" ] || backport_mesa
+missing=
+for package in $packages; do
+    [ -n "$(installed "$package")" ] || missing="$missing $package"
+done
+if [ -n "$missing" ]; then
+    say "installing$missing"
+    # shellcheck disable=SC2086 # a list of words
+    apt install --no-install-recommends $missing
+fi
