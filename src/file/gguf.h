@@ -1,8 +1,11 @@
 /* gguf.h - a bounds-checked, memory-mapped GGUF reader (versions 2 and 3, split files included).
  *
- * Owns the maps, the key table and the tensor table. Nothing in the file is trusted: every length is
- * compared with the bytes that remain before anything is read or allocated. Values point into the
- * map or the arena and live until vki_gguf_close. Knows nothing of Vulkan or of architectures.
+ * Owns the maps, the key table and the tensor table. Nothing in the file is trusted: every length
+ * is compared with the bytes that remain before anything is read or allocated. Values point into
+ * the map or the arena and live until vki_gguf_close. Knows nothing of Vulkan or of architectures.
+ *
+ * Refused: what gguf's own loader refuses, and bools that are neither 0 nor 1. Accepted as sound:
+ * tensors without elements, types that vklm cannot run, bytes behind the last tensor.
  */
 #ifndef VKI_GGUF_H
 #define VKI_GGUF_H
@@ -21,46 +24,54 @@ typedef struct vki_string {
 } vki_string;
 
 typedef struct vki_gguf_value {
-    const char *key;        /* terminated */
-    vki_gguf_type type;     /* of the value; of the elements where is_array */
+    const char *key;      /* terminated, printable ASCII */
+    vki_gguf_type type;   /* of the value; of the elements where is_array */
     bool is_array;
-    uint64_t count;         /* elements; 1 for a scalar */
-    const uint8_t *bytes;   /* little-endian, unaligned; of strings: the first length field */
+    uint64_t count;       /* elements; 1 for a scalar */
+    const uint8_t *bytes; /* little-endian, unaligned; of strings: the first length field */
     const uint64_t *string_offsets; /* arrays of strings: byte offset of each element's length field
                                        from `bytes`; checked at open */
 } vki_gguf_value;
 
 typedef struct vki_gguf_tensor {
-    const char *name;       /* terminated */
-    uint32_t ggml_id;
+    const char *name; /* terminated, printable ASCII */
+    uint32_t ggml_id; /* known to vki_ggml_type */
     uint32_t n_dims;
-    uint64_t ne[4];         /* ne[0] = row length; missing dims are 1 */
+    uint64_t ne[4]; /* ne[0] = row length; missing dims are 1; any may be 0 */
     const uint8_t *data;
     uint64_t size_bytes;
 } vki_gguf_tensor;
 
+/* Finds an element of an array by name: open addressing, element index + 1 in each slot or 0. */
+typedef struct vki_name_table {
+    uint32_t *slots; /* owned */
+    size_t n_slots;
+} vki_name_table;
+
 typedef struct vki_gguf {
-    const vki_host *host;   /* borrowed */
-    const char *path;       /* of the first file; owned by the arena */
-    vki_arena arena;
-    vki_map *maps;          /* owned */
-    size_t n_maps;
-    vki_gguf_value *values; /* owned by the arena */
-    size_t n_values;
-    vki_gguf_tensor *tensors;
-    size_t n_tensors;
-    uint64_t file_bytes;    /* all shards */
-    /* plus whatever lookup tables the reader keeps */
-    uint32_t *value_slots, *tensor_slots; /* open addressing, owned by the arena */
-    size_t n_value_slots, n_tensor_slots;
+    const vki_host *host; /* borrowed */
+    const char *path;     /* of the first file; owned by the arena */
+    vki_arena arena;      /* names and string offsets */
+    vki_map *maps;        /* owned */
+    vki_gguf_value *values;   /* owned; keys of the first file */
+    vki_gguf_tensor *tensors; /* owned; of all files, in listing order */
+    size_t n_maps, n_values, n_tensors;
+    size_t maps_capacity, values_capacity, tensors_capacity;
+    vki_name_table value_table, tensor_table;
+    uint64_t file_bytes; /* all files */
 } vki_gguf;
 
-/* Errors name the file, the field, key or tensor, and what was expected. `host` must outlive it. */
-vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const char *path, vklm_error *error);
+/* Opens a whole model: a single file, or the first part of a split one, whose others are found by
+ * their names. Errors name the file, the field, key or tensor, and what was expected: IO_ERROR,
+ * BAD_FILE, UNSUPPORTED (big-endian, a version unknown or obsolete), OUT_OF_MEMORY. On failure
+ * *gguf is empty. `host` must outlive it. */
+vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const char *path,
+                          vklm_error *error);
 
-/* The same over bytes in memory (fuzzing, tests); `name` stands for the path in errors. */
-vklm_status vki_gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name, const uint8_t *bytes,
-                           uint64_t size_bytes, vklm_error *error);
+/* The same over bytes in memory (fuzzing, tests), borrowed; `name` stands for the path in errors.
+ * A part of a split model is refused. */
+vklm_status vki_gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name,
+                           const uint8_t *bytes, uint64_t size_bytes, vklm_error *error);
 
 /* Safe on a zeroed gguf. */
 void vki_gguf_close(vki_gguf *gguf);
@@ -69,25 +80,30 @@ void vki_gguf_close(vki_gguf *gguf);
 const vki_gguf_value *vki_gguf_find(const vki_gguf *gguf, const char *key);
 const vki_gguf_tensor *vki_gguf_find_tensor(const vki_gguf *gguf, const char *name);
 
-/* Typed reads. Integers of any width and sign are accepted where the value fits, f32 and f64 alike.
- * Absent key: *out is left as it was (the caller's default) and *found false (may be NULL).
- * Present with another type or out of range: BAD_FILE naming the key. */
+/* Typed reads. Integers of any width and sign are accepted where the value fits, f32 and f64 alike
+ * where it is finite. Absent key: *out is left as it was (the caller's default) and *found is false
+ * (found may be NULL). Present with another type or out of range: BAD_FILE naming the key. */
 vklm_status vki_gguf_u64(const vki_gguf *gguf, const char *key, uint64_t max, vklm_error *error,
                          uint64_t *out, bool *found);
-vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out, bool *found);
-vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out, bool *found);
-vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out, bool *found);
-vklm_status vki_gguf_string(const vki_gguf *gguf, const char *key, vklm_error *error, vki_string *out,
-                            bool *found);
+vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out,
+                         bool *found);
+vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out,
+                         bool *found);
+vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out,
+                          bool *found);
+vklm_status vki_gguf_string(const vki_gguf *gguf, const char *key, vklm_error *error,
+                            vki_string *out, bool *found);
 
-/* Element reads; index < value->count, type checked by the caller through vki_gguf_array_of. */
+/* Element reads; index < value->count (a scalar has one element), the type checked by the caller
+ * through vki_gguf_array_of. Integers above INT64_MAX read as INT64_MAX. */
 vki_string vki_gguf_string_at(const vki_gguf_value *value, uint64_t index);
 int64_t vki_gguf_int_at(const vki_gguf_value *value, uint64_t index);
 double vki_gguf_float_at(const vki_gguf_value *value, uint64_t index);
 
-/* BAD_FILE unless the key is an array of strings / integers or bools / floats; *out NULL where absent. */
+/* BAD_FILE unless the key is an array of strings / integers or bools / floats; *out NULL where
+ * absent. */
 typedef enum { VKI_GGUF_STRINGS, VKI_GGUF_INTS, VKI_GGUF_FLOATS } vki_gguf_kind;
-vklm_status vki_gguf_array_of(const vki_gguf *gguf, const char *key, vki_gguf_kind kind, vklm_error *error,
-                              const vki_gguf_value **out);
+vklm_status vki_gguf_array_of(const vki_gguf *gguf, const char *key, vki_gguf_kind kind,
+                              vklm_error *error, const vki_gguf_value **out);
 
 #endif
