@@ -203,20 +203,28 @@ static double count_gbps(const bench *b, double rate)
     return (double)b->setup.info.decode_bytes * rate * 1e-9;
 }
 
+/* The number of parameters in millions or billions. */
+static double scale_params(const bench *b, char *unit)
+{
+    const double millions = (double)b->setup.info.n_params * 1e-6;
+    *unit = millions < 1000 ? 'M' : 'B';
+    return millions < 1000 ? millions : millions * 1e-3;
+}
+
 static void print_table_row(const bench *b, const bench_test *test)
 {
     static const char head[] =
         "| model                    |       size |     params | backend | test             |"
-        "              t/s |     GB/s |\n"
+        "               t/s |     GB/s |\n"
         "| ------------------------ | ---------: | ---------: | ------- | ---------------: |"
         " ----------------: | -------: |\n";
     char name[48], params[16], speed[48], gbps[16] = "";
     int len = snprintf(name, sizeof name, "%s%u", test->n_gen ? "tg" : "pp", count_tokens(test));
     if (test->n_depth)
         snprintf(name + len, sizeof name - (size_t)len, " @ d%u", test->n_depth);
-    const double millions = (double)b->setup.info.n_params * 1e-6;
-    snprintf(params, sizeof params, "%.2f %c", millions < 1000 ? millions : millions * 1e-3,
-             millions < 1000 ? 'M' : 'B');
+    char unit = ' ';
+    const double scaled = scale_params(b, &unit);
+    snprintf(params, sizeof params, "%.2f %c", scaled, unit);
     const summary rate = summarise(test, sample_rate);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", rate.average, rate.deviation);
     if (test->n_gen) snprintf(gbps, sizeof gbps, "%.2f", count_gbps(b, rate.average));
@@ -276,12 +284,12 @@ static void print_json_row(const bench *b, const bench_test *test)
 
 /* ---- The program ------------------------------------------------------------------------------- */
 
-static bool run_and_print(bench *b, bench_test test)
+static bool run_and_print(bench *b, bench_test *test)
 {
-    if (count_tokens(&test) == 0) return true;
-    if (!run_test(b, &test)) return false;
-    if (b->output == 0) print_table_row(b, &test);
-    else print_json_row(b, &test);
+    if (count_tokens(test) == 0) return true;
+    if (!run_test(b, test)) return false;
+    if (b->output == 0) print_table_row(b, test);
+    else print_json_row(b, test);
     fflush(stdout);
     b->n_printed++;
     return true;
@@ -293,11 +301,11 @@ static bool run_all(bench *b)
     for (size_t d = 0; d < b->depths.count; d++) {
         const uint32_t depth = (uint32_t)b->depths.values[d];
         for (size_t i = 0; good && i < b->prompts.count; i++)
-            good = run_and_print(b, (bench_test){.n_depth = depth,
-                                                 .n_prompt = (uint32_t)b->prompts.values[i]});
+            good = run_and_print(b, &(bench_test){.n_depth = depth,
+                                                  .n_prompt = (uint32_t)b->prompts.values[i]});
         for (size_t i = 0; good && i < b->generations.count; i++)
-            good = run_and_print(b, (bench_test){.n_depth = depth,
-                                                 .n_gen = (uint32_t)b->generations.values[i]});
+            good = run_and_print(b, &(bench_test){.n_depth = depth,
+                                                  .n_gen = (uint32_t)b->generations.values[i]});
     }
     if (b->output == 1) puts(b->n_printed ? "\n]" : "[]");
     return good;
@@ -309,11 +317,10 @@ static void name_subjects(bench *b)
     vklm_device_info device;
     vklm_device_get_info(b->setup.device, &device);
     snprintf(b->device_name, sizeof b->device_name, "%s", device.name);
-    const double millions = (double)b->setup.info.n_params * 1e-6;
-    const int decimals = millions >= 1000 && millions < 10000;
+    char unit = ' ';
+    const double scaled = scale_params(b, &unit);
     snprintf(b->model_type, sizeof b->model_type, "%s %.*f%c %s", b->setup.info.architecture,
-             decimals, millions < 1000 ? millions : millions * 1e-3, millions < 1000 ? 'M' : 'B',
-             b->setup.info.file_type);
+             scaled < 10, scaled, unit, b->setup.info.file_type);
 }
 
 int main(int argc, char **argv)

@@ -117,11 +117,11 @@ static int complain_of_value(const args_program *program, const args_option *opt
         return args_complain(program->name, "%s takes %s, not '%s'", name, option->value, text);
     case ARGS_LIST:
         return args_complain(program->name,
-                             "%s takes up to %d whole numbers from %g to %g parted by commas, "
+                             "%s takes up to %d whole numbers from %.15g to %.15g parted by commas, "
                              "not '%s'",
                              name, ARGS_LIST_CAPACITY, option->least, option->most, text);
     default:
-        return args_complain(program->name, "%s takes a %snumber from %g to %g, not '%s'", name,
+        return args_complain(program->name, "%s takes a %snumber from %.15g to %.15g, not '%s'", name,
                              option->kind == ARGS_INTEGER ? "whole " : "", option->least,
                              option->most, text);
     }
@@ -152,7 +152,7 @@ static void print_wrapped(const char *text, int at)
 static void print_option(const args_option *option)
 {
     if (option->kind == ARGS_HEADING) {
-        printf("\n  %s\n", option->names);
+        printf("\n  %s:\n", option->names);
         return;
     }
     int at = printf("%*s%s%s%s", HELP_INDENT, "", option->names, option->value ? " " : "",
@@ -166,7 +166,7 @@ static void print_option(const args_option *option)
 
 static void print_help(const args_program *program)
 {
-    printf("%s - %s\n\nSYNOPSIS\n    %s %s\n\nDESCRIPTION\n%s\nOPTIONS", program->name,
+    printf("%s - %s\n\nSYNOPSIS\n    %s %s\n\nDESCRIPTION\n%s\nOPTIONS\n", program->name,
            program->purpose, program->name, program->synopsis, program->about);
     for (size_t i = 0; i < program->n_options; i++) print_option(&program->options[i]);
     const args_option always[] = {

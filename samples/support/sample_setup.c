@@ -97,6 +97,8 @@ static void write_log(void *user, vklm_log_level level, const char *line)
     else if (setup->verbose) setup_say(setup, "%s", line);
 }
 
+static bool bar_is_shown;
+
 void progress_show(const char *what, double fraction)
 {
     static const char full[] = "########################################";
@@ -104,11 +106,13 @@ void progress_show(const char *what, double fraction)
     const int width = (int)sizeof full - 1, done = (int)(fraction * width + 0.5);
     fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", what, done, full, width - done, "", fraction * 100);
     fflush(stderr);
+    bar_is_shown = true;
 }
 
 void progress_clear(void)
 {
-    if (isatty(fileno(stderr))) fprintf(stderr, "\r\033[K");
+    if (bar_is_shown) fprintf(stderr, "\r\033[K");
+    bar_is_shown = false;
 }
 
 vklm_status setup_tokenize(const sample_setup *setup, const sample_text *text, unsigned flags,
@@ -138,6 +142,7 @@ vklm_status setup_next_event(const sample_setup *setup, vklm_session *session, v
     const vklm_status status = vklm_session_wait_event(session, &error, event);
     if (status != VKLM_OK) {
         setup_say(setup, "%s", error.text);
+        while (vklm_session_next_event(session, event)) continue; /* none is of use any more */
         return status;
     }
     if (event->kind != VKLM_EVENT_DONE || event->reason != VKLM_DONE_ERROR) return VKLM_OK;
