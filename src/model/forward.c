@@ -77,13 +77,10 @@ static vklm_status take_zeroed(vki_pool *pool, vki_upload *upload, uint64_t size
 }
 
 static vklm_status take_parts(vki_activations *activations, vki_upload *upload, const vki_hparams *hparams,
-                              uint32_t splits, vklm_error *error)
+                              uint64_t partial, vklm_error *error)
 {
     const row_bytes r = row_bytes_of(hparams);
-    const vki_heads heads = heads_of(hparams, false);
     const uint64_t rows = activations->rows;
-    const uint64_t partial = vki_max(vki_attention_scratch(&heads, activations->rows, splits),
-                                     VKI_MAX_BATCH * VKI_ARGMAX_GROUPS * 8);
     vki_pool *pool = &activations->pool;
     TRY(take_zeroed(pool, upload, rows * r.stream, error, &activations->x));
     TRY(take_zeroed(pool, upload, rows * r.stream, error, &activations->normed));
@@ -102,10 +99,15 @@ vklm_status vki_activations_init(vki_activations *activations, vklm_device *devi
                                  vklm_error *error)
 {
     *activations = (vki_activations){.device = device, .rows = rows};
-    vki_pool_init(&activations->pool, device, "the activations", rows * vki_activation_row_bytes(hparams));
+    const vki_heads heads = heads_of(hparams, false);
+    const uint64_t partial = vki_max(vki_attention_scratch(&heads, rows, splits),
+                                     VKI_MAX_BATCH * VKI_ARGMAX_GROUPS * 8);
+    /* one block; each of the five parts may be rounded up */
+    vki_pool_init(&activations->pool, device, "the activations",
+                  rows * vki_activation_row_bytes(hparams) + partial + 5 * VKI_PLANE_ALIGNMENT);
     vki_upload upload = {0};
     vklm_status status = vki_upload_begin(&upload, device, error);
-    if (status == VKLM_OK) status = take_parts(activations, &upload, hparams, splits, error);
+    if (status == VKLM_OK) status = take_parts(activations, &upload, hparams, partial, error);
     vki_upload_free(&upload);
     if (status == VKLM_OK)
         status = vki_buffer_create(device, VKI_MEMORY_SHARED, (uint64_t)rows * VKI_ROW_STATE_BYTES,

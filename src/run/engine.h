@@ -1,0 +1,145 @@
+/* engine.h - the insides of vklm_model and vklm_session: what runs, for whom, and what is in flight.
+ *
+ * One job runs on a model at a time: a prefill chunk, a group of logit rows, or decode steps of one
+ * session. vklm_model_step takes what has finished and submits what comes next; between jobs the next
+ * session has its turn. Nothing here blocks but vklm_model_wait and the destroys.
+ *
+ * load.c    vklm_model: load, pipelines, buffers       session.c  history, events, the blocking form
+ * prefill.c chunks and logit rows                      decode.c   recorded steps
+ * step.c    the turn-taking                            sample.c   drawing a token on the host
+ */
+#ifndef VKI_ENGINE_H
+#define VKI_ENGINE_H
+
+#include <stdatomic.h>
+
+#include "gpu/record.h"
+#include "model/forward.h"
+#include "model/kv.h"
+#include "run/sample.h"
+#include "text/utf8.h"
+#include "text/vocab.h"
+
+enum {
+    VKI_MAX_CHUNK = 512,       /* rows of a prefill chunk */
+    VKI_LOGIT_ROWS = 8,        /* rows of logits the host takes at once */
+    VKI_AHEAD = 2,             /* submits in flight: one runs, one waits */
+    VKI_CHUNK_UNITS = 64,      /* command buffers that a chunk is cut into, about */
+};
+
+/* A decode step recorded once: the same dispatches serve every token until the form changes. */
+typedef struct vki_decode_form {
+    bool greedy;               /* the device draws; else logits go to the host */
+    bool kv_f32;
+    uint32_t splits;
+    vki_recording copies[VKI_AHEAD]; /* a command buffer in flight cannot be submitted again */
+} vki_decode_form;
+
+typedef enum vki_job_kind { VKI_JOB_NONE, VKI_JOB_CHUNK, VKI_JOB_LOGITS, VKI_JOB_DECODE } vki_job_kind;
+
+/* What the device works on now. */
+typedef struct vki_job {
+    vki_job_kind kind;
+    vklm_session *session;     /* borrowed; NULL once the session gave up on the results */
+    uint32_t rows, n_out;      /* of a chunk */
+    uint32_t next_row;         /* of the rows wanted, the first whose logits are not yet made */
+    uint32_t group;            /* rows of the logits group in flight */
+    size_t next_unit;          /* of the recording, not yet submitted */
+    uint32_t steps_submitted, steps_taken; /* of decode */
+    uint64_t values[VKI_AHEAD];
+    uint32_t in_flight;        /* values[0 .. in_flight), oldest first */
+} vki_job;
+
+struct vklm_model {
+    vklm_device *device;       /* borrowed */
+    vki_weights weights;
+    vklm_vocab *vocab;         /* owned, or NULL */
+    vklm_sampling recommended; /* by the file; zeros where it says nothing */
+    vki_pipelines pipelines;
+    vki_kernels kernels;
+    vki_plan plan;             /* scratch for recording */
+    vki_queue queue;
+    vki_activations prefill, decode;
+    uint32_t chunk_rows;
+    vki_pool kv_pools[2];      /* by vklm_kv_type */
+    vki_pool logits_pool;
+    vki_span logits;           /* on the device: [VKI_MAX_BATCH][V] */
+    vki_buffer host_logits;    /* [VKI_LOGIT_ROWS][V], written by the head itself */
+    vki_buffer ring;           /* u32 [VKI_RING_STEPS][VKI_MAX_BATCH] */
+    vki_recording recording;   /* of the chunk or logits group under way */
+    vki_decode_form *forms;    /* owned */
+    size_t n_forms, forms_capacity;
+    vki_job job;
+    vklm_session *sessions;    /* linked, borrowed */
+    vklm_session *last_turn;   /* who ran last; may be NULL */
+    bool kv_f32_ready;         /* pipelines for f32 caches exist */
+};
+
+typedef enum vki_phase { VKI_IDLE, VKI_PREFILL, VKI_DECODE } vki_phase;
+
+/* An event, with its text held as an offset: the text buffer moves as it grows. */
+typedef struct vki_queued_event {
+    vklm_event event;
+    size_t text_at;
+} vki_queued_event;
+
+struct vklm_session {
+    vklm_model *model;         /* borrowed */
+    vklm_session *next;
+    uint32_t context, chunk;
+    vklm_kv_type kv_type;
+    bool ids_only;
+    vki_kv kv;
+
+    vklm_token *ids;           /* owned: the history */
+    size_t n_ids, ids_capacity;
+    size_t n_cached;           /* of them in the cache */
+
+    vki_phase phase;
+    vklm_generate_params params;
+    vki_sampler sampler;
+    uint32_t n_drawn;          /* tokens of this generation */
+    atomic_bool cancelled;
+    vki_utf8_stream utf8;
+
+    vki_queued_event *events;  /* owned: a queue, first_event .. n_events */
+    size_t n_events, first_event, events_capacity;
+    char *text;                /* owned: texts of the queued events */
+    size_t text_len, text_capacity;
+
+    vklm_session_stats stats;
+    uint64_t phase_began_ns;
+    size_t pending_at_start;
+};
+
+/* ---- load.c ---- */
+/* Makes every pipeline that sessions with this cache type need. */
+vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error);
+
+/* ---- session.c ---- */
+/* Events; on failure of the host allocator the generation ends with an error instead. */
+void vki_session_event(vklm_session *session, const vklm_event *event);
+/* A token was drawn: history, text, event, and the end where it is one. */
+void vki_session_accept(vklm_session *session, vklm_token id);
+void vki_session_finish(vklm_session *session, vklm_done_reason reason, vklm_status status);
+/* Whether LOGITS events wait to be taken: what they point to must not be written. */
+bool vki_session_holds_logits(const vklm_session *session);
+/* Greedy without penalties, and nobody wants logits: the device can draw. */
+bool vki_session_device_draws(const vklm_session *session);
+
+/* ---- prefill.c, decode.c: start a job, take what finished, submit more ---- */
+vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error *error);
+vklm_status vki_chunk_submit(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error);
+/* All of the chunk has finished. */
+vklm_status vki_chunk_done(vklm_model *model, vklm_error *error);
+/* The next group of logit rows of a chunk that has finished. */
+vklm_status vki_logits_start(vklm_model *model, vklm_error *error);
+vklm_status vki_logits_done(vklm_model *model, vklm_error *error);
+vklm_status vki_decode_start(vklm_model *model, vklm_session *session, vklm_error *error);
+vklm_status vki_decode_submit(vklm_model *model, uint32_t most_in_flight, vklm_error *error);
+/* The oldest step in flight has finished. */
+vklm_status vki_decode_take(vklm_model *model, vklm_error *error);
+/* Draws from logits row `row` of host_logits and accepts. */
+vklm_status vki_draw(vklm_session *session, uint32_t row, vklm_error *error);
+
+#endif

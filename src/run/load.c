@@ -1,0 +1,162 @@
+/* load.c - vklm_model: file to device, pipelines, the buffers that all its sessions share. */
+#include "run/engine.h"
+
+#include "base/checked.h"
+
+/* Activations of a prefill chunk may take so much device memory: wide models get shorter chunks. */
+static const uint64_t activation_budget = 40 << 20;
+
+static uint32_t choose_chunk_rows(const vki_hparams *hparams)
+{
+    const uint64_t fit = activation_budget / vki_activation_row_bytes(hparams);
+    return (uint32_t)vki_max(8, vki_min(VKI_MAX_CHUNK, fit & ~7ull));
+}
+
+/* One pass of every row count that selects kernels of its own, planned and thrown away. */
+static vklm_status prepare_pass(vklm_model *model, const vki_activations *activations, uint32_t rows,
+                                uint32_t splits, bool kv_f32, vklm_error *error)
+{
+    const vki_pass pass = {
+        .weights = &model->weights, .activations = activations, .kernels = &model->kernels,
+        .kv_f32 = kv_f32, .one_sequence = activations == &model->prefill, .rows = rows, .n_out = rows,
+        .keys = 1, .splits = splits,
+    };
+    vki_plan_clear(&model->plan);
+    model->kernels.plan = &model->plan;
+    TRY(vki_forward_layers(&pass, error));
+    TRY(vki_forward_head(&pass, 0, vki_span_rows(model->logits, 0, rows), error));
+    return vki_advance(&model->kernels,
+                       &(vki_advance_args){.logits = vki_span_rows(model->logits, 0, rows),
+                                           .n_vocab = model->weights.hparams.n_vocab,
+                                           .state = activations->state.address,
+                                           .partial = activations->partial,
+                                           .ring = model->ring.address, .greedy = true},
+                       error);
+}
+
+vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error)
+{
+    if (kv_f32 && model->kv_f32_ready) return VKLM_OK;
+    for (uint32_t rows = 1; rows <= VKI_MAX_BATCH; rows *= 2)
+        TRY(prepare_pass(model, &model->prefill, rows, 1, kv_f32, error));
+    TRY(prepare_pass(model, &model->decode, 1, 1, kv_f32, error));
+    TRY(prepare_pass(model, &model->decode, 1, 2, kv_f32, error));
+    model->kv_f32_ready |= kv_f32;
+    return VKLM_OK;
+}
+
+/* What general.sampling.* recommends. A value of 0 there means off where the library's 0 means default. */
+static vklm_status read_recommended(const vki_gguf *gguf, vklm_error *error, vklm_sampling *sampling)
+{
+    bool found;
+    float value = 0;
+    uint64_t count = 0;
+    TRY(vki_gguf_f32(gguf, "general.sampling.temp", error, &value, &found));
+    if (found) sampling->temperature = value > 0 ? value : -1;
+    TRY(vki_gguf_u64(gguf, "general.sampling.top_k", INT32_MAX, error, &count, &found));
+    if (found) sampling->top_k = count ? (int32_t)count : -1;
+    TRY(vki_gguf_f32(gguf, "general.sampling.top_p", error, &sampling->top_p, NULL));
+    TRY(vki_gguf_f32(gguf, "general.sampling.min_p", error, &value, &found));
+    if (found) sampling->min_p = value > 0 ? value : -1;
+    TRY(vki_gguf_f32(gguf, "general.sampling.penalty_repeat", error, &sampling->repeat_penalty, NULL));
+    count = 0;
+    TRY(vki_gguf_u64(gguf, "general.sampling.penalty_last_n", INT32_MAX, error, &count, &found));
+    if (found) sampling->repeat_last_n = (int32_t)count;
+    return VKLM_OK;
+}
+
+static vklm_status create_buffers(vklm_model *model, vklm_error *error)
+{
+    vklm_device *device = model->device;
+    const vki_hparams *h = &model->weights.hparams;
+    model->chunk_rows = choose_chunk_rows(h);
+    TRY(vki_activations_init(&model->prefill, device, h, model->chunk_rows, 1, error));
+    TRY(vki_activations_init(&model->decode, device, h, VKI_MAX_BATCH, VKI_MAX_SPLITS, error));
+    const uint32_t stride = (uint32_t)vki_round_up(h->n_vocab, 32);
+    const uint64_t logits_bytes = (uint64_t)VKI_MAX_BATCH * stride * 4;
+    vki_slice slice;
+    vki_pool_init(&model->logits_pool, device, "the logits", logits_bytes);
+    TRY(vki_pool_take(&model->logits_pool, logits_bytes, error, &slice));
+    model->logits = (vki_span){slice.address, VKI_MAX_BATCH, stride};
+    TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, (uint64_t)VKI_LOGIT_ROWS * stride * 4,
+                          "the logits for the host", error, &model->host_logits));
+    TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, VKI_RING_STEPS * VKI_MAX_BATCH * 4,
+                          "the token ring", error, &model->ring));
+    for (uint32_t f32 = 0; f32 < 2; f32++) {
+        const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
+        vki_pool_init(&model->kv_pools[f32], device, "the KV cache", vki_kv_page_bytes(&heads, h->n_layer));
+    }
+    TRY(vki_recording_init(&model->recording, device, error));
+    return vki_queue_init(&model->queue, device, error);
+}
+
+static vklm_status load(vklm_model *model, const vklm_model_params *params, vklm_error *error)
+{
+    const vki_load_progress progress = {params->progress, params->progress_user};
+    vki_gguf gguf;
+    TRY(vki_gguf_open(&gguf, &model->device->host, params->path, error));
+    vklm_status status = vki_vocab_create(&gguf, &model->device->host, error, &model->vocab);
+    if (status == VKLM_OK) status = read_recommended(&gguf, error, &model->recommended);
+    if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &gguf, &progress, error);
+    vki_gguf_close(&gguf);
+    if (status != VKLM_OK) return status;
+    TRY(create_buffers(model, error));
+    return vki_model_prepare(model, false, error);
+}
+
+vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params, vklm_error *error,
+                            vklm_model **model_out)
+{
+    vki_error_clear(error);
+    if (model_out) *model_out = NULL;
+    if (!device || !model_out || !params || !params->path)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a model needs a device, params with a path, and a place to go");
+    TRY(vki_device_usable(device, error));
+    vklm_model *model;
+    TRY(vki_alloc(&device->host, 1, sizeof *model, error, &model));
+    model->device = device;
+    vki_plan_init(&model->plan, &device->host);
+    vki_pipelines_init(&model->pipelines, device);
+    vki_kernels_init(&model->kernels, &model->pipelines, &device->limits);
+    const vklm_status status = load(model, params, error);
+    if (status != VKLM_OK) {
+        vklm_model_destroy(&model);
+        return status;
+    }
+    *model_out = model;
+    return VKLM_OK;
+}
+
+void vklm_model_destroy(vklm_model **handle)
+{
+    vklm_model *model = handle ? *handle : NULL;
+    if (!model) return;
+    const vki_host *host = &model->device->host;
+    vki_queue_free(&model->queue); /* waits for what is in flight */
+    for (size_t f = 0; f < model->n_forms; f++)
+        for (uint32_t i = 0; i < VKI_AHEAD; i++) vki_recording_free(&model->forms[f].copies[i]);
+    vki_release(host, &model->forms);
+    vki_recording_free(&model->recording);
+    vki_plan_free(&model->plan);
+    vki_pipelines_free(&model->pipelines);
+    vki_activations_free(&model->prefill);
+    vki_activations_free(&model->decode);
+    vki_buffer_destroy(model->device, &model->host_logits);
+    vki_buffer_destroy(model->device, &model->ring);
+    vki_pool_free(&model->logits_pool);
+    vki_pool_free(&model->kv_pools[0]);
+    vki_pool_free(&model->kv_pools[1]);
+    vki_weights_free(&model->weights);
+    vklm_vocab_destroy(&model->vocab);
+    vki_release(host, handle);
+}
+
+void vklm_model_get_info(const vklm_model *model, vklm_model_info *info_out)
+{
+    *info_out = model->weights.info;
+}
+
+const vklm_vocab *vklm_model_vocab(const vklm_model *model)
+{
+    return model->vocab;
+}

@@ -1,0 +1,126 @@
+/* prefill.c - the prompt: chunks of many rows, each one dispatch graph recorded as a whole and submitted
+ * in slices of bounded GPU time; then the logits of the rows that are wanted, a group at a time.
+ */
+#include "run/engine.h"
+
+#include "base/checked.h"
+
+static uint64_t plan_cost(const vki_plan *plan)
+{
+    uint64_t cost = 0;
+    for (size_t i = 0; i < plan->n; i++) cost += vki_dispatch_cost(&plan->items[i]);
+    return cost;
+}
+
+static vki_pass chunk_pass(vklm_model *model, const vklm_session *session)
+{
+    const vki_job *job = &model->job;
+    return (vki_pass){
+        .weights = &model->weights, .activations = &model->prefill, .kernels = &model->kernels,
+        .kv_f32 = session->kv_type == VKLM_KV_F32, .one_sequence = true, .rows = job->rows,
+        .n_out = job->n_out, .keys = (uint32_t)session->n_cached + job->rows / 2 + 1, .splits = 1,
+    };
+}
+
+vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error *error)
+{
+    const size_t pending = session->n_ids - session->n_cached;
+    const uint32_t rows = (uint32_t)vki_min(vki_min(session->chunk, model->chunk_rows), pending);
+    const bool last = rows == pending;
+    const uint32_t n_out = session->params.want_logits ? rows : last && !session->params.prompt_only ? 1 : 0;
+    TRY(vki_kv_reserve(&session->kv, (uint32_t)session->n_cached + rows, error));
+    model->job = (vki_job){.kind = VKI_JOB_CHUNK, .session = session, .rows = rows, .n_out = n_out};
+    for (uint32_t i = 0; i < rows; i++) {
+        const size_t position = session->n_cached + i;
+        vki_state_write(&model->prefill, i, session->kv.table.address, session->ids[position],
+                        (uint32_t)position, 0);
+    }
+    const vki_pass pass = chunk_pass(model, session);
+    vki_plan_clear(&model->plan);
+    model->kernels.plan = &model->plan;
+    TRY(vki_forward_layers(&pass, error));
+    return vki_record(&model->recording, &model->plan, plan_cost(&model->plan) / VKI_CHUNK_UNITS + 1, error);
+}
+
+vklm_status vki_chunk_submit(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
+{
+    vki_job *job = &model->job;
+    const vki_recording *recording = &model->recording;
+    while (job->in_flight < most_in_flight && job->next_unit < recording->n_units) {
+        const vki_unit *units = &recording->units[job->next_unit];
+        const size_t count = vki_queue_fit(&model->queue, units, recording->n_units - job->next_unit, limit_ns);
+        TRY(vki_queue_submit(&model->queue, units, count, error, &job->values[job->in_flight]));
+        job->in_flight++;
+        job->next_unit += count;
+    }
+    return VKLM_OK;
+}
+
+vklm_status vki_chunk_done(vklm_model *model, vklm_error *error)
+{
+    vki_job *job = &model->job;
+    vklm_session *session = job->session;
+    session->n_cached += job->rows;
+    vki_session_event(session,
+                      &(vklm_event){.kind = VKLM_EVENT_PROGRESS,
+                                    .n_done = (uint32_t)(session->n_cached - (session->n_ids - session->pending_at_start)),
+                                    .n_total = (uint32_t)session->pending_at_start});
+    job->next_row = job->rows - job->n_out;
+    if (job->n_out > 0) return vki_logits_start(model, error);
+    model->job.kind = VKI_JOB_NONE;
+    if (session->n_cached == session->n_ids) vki_session_finish(session, VKLM_DONE_PROMPT, VKLM_OK);
+    return VKLM_OK;
+}
+
+vklm_status vki_logits_start(vklm_model *model, vklm_error *error)
+{
+    vki_job *job = &model->job;
+    vklm_session *session = job->session;
+    job->kind = VKI_JOB_LOGITS;
+    job->group = (uint32_t)vki_min(VKI_LOGIT_ROWS, job->rows - job->next_row);
+    const bool greedy = vki_session_device_draws(session);
+    vki_span logits = {model->host_logits.address, job->group, model->logits.stride};
+    if (greedy) logits.address = model->logits.address;
+    const vki_pass pass = chunk_pass(model, session);
+    vki_plan_clear(&model->plan);
+    model->kernels.plan = &model->plan;
+    TRY(vki_forward_head(&pass, job->next_row, logits, error));
+    if (greedy)
+        TRY(vki_advance(&model->kernels,
+                        &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
+                                            .state = model->prefill.state.address +
+                                                     (uint64_t)job->next_row * VKI_ROW_STATE_BYTES,
+                                            .partial = model->prefill.partial,
+                                            .ring = model->ring.address, .greedy = true},
+                        error));
+    TRY(vki_record(&model->recording, &model->plan, 0, error));
+    TRY(vki_queue_submit(&model->queue, model->recording.units, model->recording.n_units, error, &job->values[0]));
+    job->in_flight = 1;
+    return VKLM_OK;
+}
+
+vklm_status vki_logits_done(vklm_model *model, vklm_error *error)
+{
+    vki_job *job = &model->job;
+    vklm_session *session = job->session;
+    const uint32_t first = (uint32_t)session->n_cached - job->rows; /* position of the chunk's first row */
+    const uint32_t group = job->group, n_left = job->rows - job->next_row - group;
+    for (uint32_t i = 0; i < group && session->params.want_logits; i++) {
+        const float *logits = (const float *)(const void *)model->host_logits.mapped + (size_t)i * model->logits.stride;
+        vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_LOGITS,
+                                                 .position = first + job->next_row + i, .logits = logits});
+    }
+    job->next_row += group;
+    if (n_left > 0) return VKLM_OK; /* the next group starts once the events are taken */
+    job->kind = VKI_JOB_NONE;
+    if (session->n_cached < session->n_ids) return VKLM_OK; /* the next chunk */
+    if (session->params.prompt_only) {
+        vki_session_finish(session, VKLM_DONE_PROMPT, VKLM_OK);
+        return VKLM_OK;
+    }
+    session->phase = VKI_DECODE;
+    if (!vki_session_device_draws(session)) return vki_draw(session, group - 1, error);
+    const uint32_t id = *(const uint32_t *)(const void *)model->ring.mapped;
+    vki_session_accept(session, (vklm_token)id);
+    return VKLM_OK;
+}

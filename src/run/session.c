@@ -1,0 +1,343 @@
+/* session.c - vklm_session: the history, which is the truth, and the events of a generation.
+ *
+ * ids[0 .. n_cached) are in the KV cache, the rest is pending. Changing the history only moves these two
+ * numbers; the cache is digested again by the next generation.
+ */
+#include "run/engine.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/os.h"
+
+/* ---- Creation --------------------------------------------------------------------------------- */
+
+static vklm_status check_params(const vklm_model *model, const vklm_session_params *params,
+                                vklm_session *session, vklm_error *error)
+{
+    static const uint32_t default_context = 4096;
+    const uint32_t trained = model->weights.hparams.context_length;
+    session->context = params->context ? params->context : (uint32_t)vki_min(trained, default_context);
+    session->chunk = params->chunk ? params->chunk : VKI_MAX_CHUNK;
+    session->kv_type = params->kv;
+    session->ids_only = params->ids_only || !model->vocab;
+    if (session->context > trained)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "a context of %u is more than the model's %u tokens: ask for %u or fewer",
+                        session->context, trained, trained);
+    if (session->chunk > VKI_MAX_CHUNK)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a chunk of %u is more than %d tokens", session->chunk,
+                        VKI_MAX_CHUNK);
+    if (params->kv != VKLM_KV_F16 && params->kv != VKLM_KV_F32)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "kv is %d: neither VKLM_KV_F16 nor VKLM_KV_F32",
+                        (int)params->kv);
+    return VKLM_OK;
+}
+
+vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
+                                vklm_session **session_out)
+{
+    static const vklm_session_params defaults = {.struct_size = sizeof defaults};
+    vki_error_clear(error);
+    if (session_out) *session_out = NULL;
+    if (!model || !session_out)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
+    TRY(vki_device_usable(model->device, error));
+    vklm_session *session;
+    TRY(vki_alloc(&model->device->host, 1, sizeof *session, error, &session));
+    session->model = model;
+    const bool f32 = params && params->kv == VKLM_KV_F32;
+    vklm_status status = check_params(model, params ? params : &defaults, session, error);
+    if (status == VKLM_OK && f32) status = vki_model_prepare(model, true, error);
+    if (status == VKLM_OK) {
+        const vki_hparams *h = &model->weights.hparams;
+        const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
+        status = vki_kv_init(&session->kv, &model->kv_pools[session->kv_type],
+                             vki_kv_page_bytes(&heads, h->n_layer), session->context, error);
+    }
+    session->next = model->sessions;
+    model->sessions = session;
+    if (status != VKLM_OK) {
+        vklm_session_destroy(&session);
+        return status;
+    }
+    *session_out = session;
+    return VKLM_OK;
+}
+
+void vklm_session_destroy(vklm_session **handle)
+{
+    vklm_session *session = handle ? *handle : NULL;
+    if (!session) return;
+    vklm_model *model = session->model;
+    const vki_host *host = &model->device->host;
+    bool done;
+    if (model->job.session == session) {
+        model->job.session = NULL;
+        (void)vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, NULL, &done);
+    }
+    for (vklm_session **s = &model->sessions; *s; s = &(*s)->next)
+        if (*s == session) {
+            *s = session->next;
+            break;
+        }
+    if (model->last_turn == session) model->last_turn = NULL;
+    vki_kv_free(&session->kv);
+    vki_sampler_free(&session->sampler);
+    vki_release(host, &session->ids);
+    vki_release(host, &session->events);
+    vki_release(host, &session->text);
+    vki_release(host, handle);
+}
+
+/* ---- History ---------------------------------------------------------------------------------- */
+
+static vklm_status check_ids(const vklm_session *session, const vklm_token *ids, size_t n, size_t total,
+                             vklm_error *error)
+{
+    if (session->phase != VKI_IDLE)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "the session is generating: cancel and take its events until DONE first");
+    if (n && !ids) return vki_fail(error, VKLM_INVALID_ARGUMENT, "%zu ids, but no pointer to them", n);
+    if (total > session->context)
+        return vki_fail(error, VKLM_CONTEXT_FULL,
+                        "%zu tokens do not fit the session's context of %u: shorten the history, or make a "
+                        "session with a larger context (the model takes %u)",
+                        total, session->context, session->model->weights.hparams.context_length);
+    for (size_t i = 0; i < n && !session->ids_only; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= session->model->weights.hparams.n_vocab)
+            return vki_fail(error, VKLM_INVALID_ARGUMENT, "id %d at %zu is outside the vocabulary of %u", ids[i],
+                            i, session->model->weights.hparams.n_vocab);
+    return VKLM_OK;
+}
+
+vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
+                                 size_t *n_reused_out)
+{
+    vki_error_clear(error);
+    if (n_reused_out) *n_reused_out = 0;
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    TRY(check_ids(session, ids, n, n, error));
+    TRY(vki_grow(&session->model->device->host, n, sizeof *ids, error, &session->ids, &session->ids_capacity));
+    size_t common = 0;
+    while (common < n && common < session->n_cached && session->ids[common] == ids[common]) common++;
+    if (n) memmove(session->ids, ids, n * sizeof *ids);
+    session->n_ids = n;
+    session->n_cached = common;
+    session->stats.n_reused = (uint32_t)common;
+    vki_kv_trim(&session->kv, (uint32_t)common);
+    if (n_reused_out) *n_reused_out = common;
+    return VKLM_OK;
+}
+
+vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error)
+{
+    vki_error_clear(error);
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    TRY(check_ids(session, ids, n, session->n_ids + n, error));
+    TRY(vki_grow(&session->model->device->host, session->n_ids + n, sizeof *ids, error, &session->ids,
+                 &session->ids_capacity));
+    if (n) memcpy(session->ids + session->n_ids, ids, n * sizeof *ids);
+    session->n_ids += n;
+    session->stats.n_reused = (uint32_t)session->n_cached;
+    return VKLM_OK;
+}
+
+vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                                  vklm_error *error, size_t *n_reused_out)
+{
+    vki_error_clear(error);
+    if (n_reused_out) *n_reused_out = 0;
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    if (!session->model->vocab)
+        return vki_fail(error, VKLM_UNSUPPORTED, "the model file has no tokenizer, so there is no chat, only ids");
+    const vki_host *host = &session->model->device->host;
+    vklm_token *ids = NULL;
+    size_t n = 0;
+    vklm_status status = vklm_chat_tokenize(session->model->vocab, messages, n_messages, error, NULL, 0, &n);
+    if (status == VKLM_BUFFER_TOO_SMALL) {
+        status = vki_alloc(host, n, sizeof *ids, error, &ids);
+        if (status == VKLM_OK)
+            status = vklm_chat_tokenize(session->model->vocab, messages, n_messages, error, ids, n, &n);
+    }
+    if (status == VKLM_OK) status = vklm_session_set_ids(session, ids, n, error, n_reused_out);
+    vki_release(host, &ids);
+    return status;
+}
+
+const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out)
+{
+    *n_out = session->n_ids;
+    return session->ids;
+}
+
+/* ---- Generation ------------------------------------------------------------------------------- */
+
+vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
+{
+    static const vklm_generate_params defaults = {.struct_size = sizeof defaults};
+    vki_error_clear(error);
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    if (!params) params = &defaults;
+    if (session->phase != VKI_IDLE)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "the session is generating already");
+    if (session->n_ids == 0)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "the history is empty: set or append ids first");
+    vklm_sampling sampling;
+    TRY(vki_sampling_resolve(&params->sampling, &session->model->recommended, error, &sampling));
+    vki_sampler_start(&session->sampler, &session->model->device->host, &sampling);
+    /* The logits of the last token are needed: it is digested again where the cache holds all. */
+    if (session->n_cached == session->n_ids) session->n_cached--;
+    session->params = *params;
+    session->n_drawn = 0;
+    session->pending_at_start = session->n_ids - session->n_cached;
+    session->phase = VKI_PREFILL;
+    session->phase_began_ns = 0;
+    session->utf8 = (vki_utf8_stream){0};
+    session->stats.n_prompt = (uint32_t)session->pending_at_start;
+    session->stats.n_generated = 0;
+    session->stats.prompt_ns = session->stats.generate_ns = 0;
+    atomic_store_explicit(&session->cancelled, false, memory_order_relaxed);
+    if (!params->prompt_only && session->n_ids >= session->context)
+        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL, VKLM_CONTEXT_FULL);
+    else
+        session->phase_began_ns = vki_now_ns();
+    return VKLM_OK;
+}
+
+void vklm_session_cancel(vklm_session *session)
+{
+    atomic_store_explicit(&session->cancelled, true, memory_order_relaxed);
+}
+
+bool vki_session_device_draws(const vklm_session *session)
+{
+    const vklm_sampling *s = &session->sampler.params;
+    return s->temperature < 0 && !session->params.want_logits && s->repeat_penalty == 1 &&
+           s->presence_penalty == 0 && s->frequency_penalty == 0;
+}
+
+void vki_session_finish(vklm_session *session, vklm_done_reason reason, vklm_status status)
+{
+    vki_job *job = &session->model->job;
+    if (job->session == session) job->session = NULL; /* it drains */
+    session->phase = VKI_IDLE;
+    if (session->n_drawn == 0 && session->phase_began_ns)
+        session->stats.prompt_ns = vki_now_ns() - session->phase_began_ns;
+    char tail[4];
+    const size_t len = vki_utf8_flush(&session->utf8, tail);
+    vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_DONE, .reason = reason, .status = status,
+                                             .text = tail, .text_len = len});
+}
+
+/* Ends the prompt's time at the first token; the generation's runs from there to the last. */
+static void note_time(vklm_session *session)
+{
+    const uint64_t now = vki_now_ns();
+    if (session->n_drawn == 1) {
+        session->stats.prompt_ns = now - session->phase_began_ns;
+        session->phase_began_ns = now;
+    } else {
+        session->stats.generate_ns = now - session->phase_began_ns;
+    }
+    session->stats.n_generated = session->n_drawn;
+}
+
+void vki_session_accept(vklm_session *session, vklm_token id)
+{
+    vklm_model *model = session->model;
+    const bool known = id >= 0 && (uint32_t)id < model->weights.hparams.n_vocab;
+    if (!known && !session->ids_only) {
+        vki_session_finish(session, VKLM_DONE_ERROR, VKLM_DRIVER_ERROR);
+        return;
+    }
+    if (vki_grow(&model->device->host, session->n_ids + 1, sizeof id, NULL, &session->ids,
+                 &session->ids_capacity) != VKLM_OK) {
+        vki_session_finish(session, VKLM_DONE_ERROR, VKLM_OUT_OF_MEMORY);
+        return;
+    }
+    session->ids[session->n_ids++] = id;
+    session->n_drawn++;
+    note_time(session);
+    const bool in_vocab = known && model->vocab && (uint32_t)id < vklm_vocab_size(model->vocab);
+    const bool end = in_vocab && !session->params.ignore_end && vklm_token_is_end(model->vocab, id);
+    vklm_event event = {.kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids - 1};
+    char *whole = NULL;
+    if (!session->ids_only && in_vocab && !end) {
+        const vki_string text = vki_vocab_token_text(model->vocab, id);
+        if (vki_alloc(&model->device->host, 3 * (text.len + 3), 1, NULL, &whole) != VKLM_OK) {
+            vki_session_finish(session, VKLM_DONE_ERROR, VKLM_OUT_OF_MEMORY);
+            return;
+        }
+        event.text_len = vki_utf8_push(&session->utf8, text.text, text.len, whole);
+        event.text = whole;
+    }
+    vki_session_event(session, &event);
+    vki_release(&model->device->host, &whole);
+    if (session->phase == VKI_IDLE) return; /* the event had no memory */
+    if (end) vki_session_finish(session, VKLM_DONE_END, VKLM_OK);
+    else if (session->params.max_tokens && session->n_drawn >= session->params.max_tokens)
+        vki_session_finish(session, VKLM_DONE_LENGTH, VKLM_OK);
+    else if (session->n_ids >= session->context)
+        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL, VKLM_CONTEXT_FULL);
+}
+
+/* ---- Events ----------------------------------------------------------------------------------- */
+
+void vki_session_event(vklm_session *session, const vklm_event *event)
+{
+    const vki_host *host = &session->model->device->host;
+    if (vki_grow(host, session->n_events + 1, sizeof *session->events, NULL, &session->events,
+                 &session->events_capacity) != VKLM_OK ||
+        vki_grow(host, session->text_len + event->text_len, 1, NULL, &session->text,
+                 &session->text_capacity) != VKLM_OK) {
+        session->phase = VKI_IDLE; /* ends without a word: wait_event says NOTHING_TO_DO */
+        return;
+    }
+    session->events[session->n_events++] = (vki_queued_event){*event, session->text_len};
+    if (event->text_len) memcpy(session->text + session->text_len, event->text, event->text_len);
+    session->text_len += event->text_len;
+}
+
+bool vki_session_holds_logits(const vklm_session *session)
+{
+    for (size_t i = session->first_event; i < session->n_events; i++)
+        if (session->events[i].event.kind == VKLM_EVENT_LOGITS) return true;
+    return false;
+}
+
+bool vklm_session_next_event(vklm_session *session, vklm_event *event_out)
+{
+    *event_out = (vklm_event){.kind = VKLM_EVENT_NONE};
+    if (session->first_event == session->n_events) {
+        session->first_event = session->n_events = session->text_len = 0;
+        return false;
+    }
+    const vki_queued_event *queued = &session->events[session->first_event++];
+    *event_out = queued->event;
+    event_out->text = session->text + queued->text_at;
+    return true;
+}
+
+vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vklm_event *event_out)
+{
+    vki_error_clear(error);
+    if (!session || !event_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no place for the event");
+    while (!vklm_session_next_event(session, event_out)) {
+        if (session->phase == VKI_IDLE)
+            return vki_fail(error, VKLM_NOTHING_TO_DO, "the session is not generating and has no events left");
+        /* A failure of this session's work arrives as its DONE event, with `error` already written. */
+        if (vklm_model_step(session->model, 0, error) != VKLM_OK) continue;
+        if (session->first_event == session->n_events && session->phase != VKI_IDLE)
+            (void)vklm_model_wait(session->model, UINT64_MAX, error);
+    }
+    return VKLM_OK;
+}
+
+void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out)
+{
+    *stats_out = session->stats;
+    stats_out->context_used = (uint32_t)session->n_ids;
+    stats_out->context_size = session->context;
+    stats_out->kv_bytes = session->kv.n_pages * session->kv.page_bytes;
+}
