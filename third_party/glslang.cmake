@@ -10,7 +10,6 @@ if(VKLM_GLSLANG)
 endif()
 
 if(VKLM_RUNTIME_GLSL)
-  enable_language(CXX)
   include("${CMAKE_CURRENT_LIST_DIR}/glslang_library.cmake")
   vklm_require("glslang's library (for VKLM_RUNTIME_GLSL)" glslang-dev glslang glslang_FOUND)
 endif()
