@@ -104,14 +104,15 @@ static bool generate(const bench *b, vklm_session *session, uint32_t n_tokens, u
     };
     vklm_error error;
     const uint64_t start = clock_ns();
-    if (vklm_session_generate(session, &params, &error) != VKLM_OK) {
+    vklm_status status = vklm_session_generate(session, &params, &error);
+    vklm_event event = {.kind = VKLM_EVENT_NONE};
+    while (status == VKLM_OK && event.kind != VKLM_EVENT_DONE)
+        status = session_next_event(session, &error, &event);
+    *elapsed_ns = clock_ns() - start;
+    if (status != VKLM_OK) {
         setup_say(&b->setup, "%s", error.text);
         return false;
     }
-    vklm_event event = {.kind = VKLM_EVENT_NONE};
-    while (event.kind != VKLM_EVENT_DONE)
-        if (setup_next_event(&b->setup, session, &event) != VKLM_OK) return false;
-    *elapsed_ns = clock_ns() - start;
     if (event.reason == (n_tokens ? VKLM_DONE_LENGTH : VKLM_DONE_PROMPT)) return true;
     setup_say(&b->setup, "a generation ended before its %u tokens", n_tokens);
     return false;

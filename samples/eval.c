@@ -162,7 +162,11 @@ static bool evaluate(eval *e)
     int64_t tokens = 0;
     vklm_event event = {.kind = VKLM_EVENT_NONE};
     while (event.kind != VKLM_EVENT_DONE) {
-        if (setup_next_event(&e->setup, e->session, &event) != VKLM_OK) return false;
+        vklm_error error;
+        if (session_next_event(e->session, &error, &event) != VKLM_OK) {
+            setup_say(&e->setup, "%s", error.text);
+            return false;
+        }
         if (event.kind == VKLM_EVENT_TOKEN && tokens < e->n_generate)
             printf(tokens++ ? " %d" : "%d", (int)event.id);
         if (event.kind == VKLM_EVENT_LOGITS && rows < n_rows && !write_row(e, event.logits))

@@ -101,8 +101,8 @@ static bool say_if_too_long(const conversation *c, size_t n_tokens)
     const uint32_t size = context_size(c);
     if (n_tokens < size) return false;
     setup_say(c->setup,
-              "this is %zu tokens long and leaves no room for a reply in the context of %u: shorten "
-              "it, or start with a larger -c (the model was trained for %u)",
+              "this takes %zu tokens and leaves no room for a reply in the context of %u: shorten it, "
+              "or start with a larger -c (the model was trained for %u)",
               n_tokens, size, c->setup->info.context_length);
     return true;
 }
@@ -173,22 +173,16 @@ static vklm_status set_chat(conversation *c)
 
 /* ---- The reply --------------------------------------------------------------------------------- */
 
-static bool write_out(const conversation *c, const char *text, size_t len)
-{
-    if (fwrite(text, 1, len, stdout) == len && fflush(stdout) == 0) return true;
-    setup_say(c->setup, "the reply cannot be written to standard output");
-    return false;
-}
-
-/* Takes one event; false where the reply cannot go on. */
-static bool take_event(const conversation *c, const vklm_event *event, sample_text *reply)
+/* Takes one event; false where the reply cannot be written. */
+static bool take_event(const vklm_event *event, sample_text *reply)
 {
     if (event->kind == VKLM_EVENT_PROGRESS && event->n_done < event->n_total)
         progress_show("reading", (double)event->n_done / event->n_total);
     if (event->kind != VKLM_EVENT_TOKEN) return true;
-    if (reply->len == 0) progress_clear();
+    progress_clear();
     text_append(reply, event->text, event->text_len);
-    return write_out(c, event->text, event->text_len);
+    return fwrite(event->text, 1, event->text_len, stdout) == event->text_len &&
+           fflush(stdout) == 0;
 }
 
 /* Whether the session can go on after a failure. */
@@ -197,16 +191,29 @@ static reply_result weigh(vklm_status status)
     return status == VKLM_DEVICE_LOST || status == VKLM_DRIVER_ERROR ? REPLY_FATAL : REPLY_REFUSED;
 }
 
-/* Streams until the generation ends; *last is the DONE event. */
+/* Streams until the generation ends; *last is the DONE event then. */
 static reply_result stream(const conversation *c, sample_text *reply, vklm_event *last)
 {
-    while (last->kind != VKLM_EVENT_DONE) {
-        const vklm_status status = setup_next_event(c->setup, c->session, last);
-        if (status != VKLM_OK) return weigh(status);
-        if (!take_event(c, last, reply)) return REPLY_FATAL;
+    vklm_error error;
+    vklm_status status = VKLM_OK;
+    bool written = true;
+    while (written && status == VKLM_OK && last->kind != VKLM_EVENT_DONE) {
+        status = session_next_event(c->session, &error, last);
+        if (status == VKLM_OK) written = take_event(last, reply);
     }
-    if (reply->len == 0) progress_clear();
-    else if (reply->bytes[reply->len - 1] != '\n' && !write_out(c, "\n", 1)) return REPLY_FATAL;
+    progress_clear();
+    if (reply->len > 0 && reply->bytes[reply->len - 1] != '\n') {
+        putchar('\n');
+        fflush(stdout);
+    }
+    if (!written) {
+        setup_say(c->setup, "the reply cannot be written to standard output");
+        return REPLY_FATAL;
+    }
+    if (status != VKLM_OK) {
+        setup_say(c->setup, "%s", error.text);
+        return weigh(status);
+    }
     return last->reason == VKLM_DONE_CANCELLED ? REPLY_STOPPED : REPLY_DONE;
 }
 
@@ -214,8 +221,8 @@ static void say_how_it_ended(const conversation *c, const vklm_event *last)
 {
     if (last->reason == VKLM_DONE_CONTEXT_FULL)
         setup_say(c->setup,
-                  "the context of %u tokens is full, the reply is cut here; -c makes it larger%s",
-                  context_size(c), c->raw ? "" : ", the next message forgets the oldest ones");
+                  "the context of %u tokens is full: the reply is cut here (-c makes it larger)",
+                  context_size(c));
     if (last->reason == VKLM_DONE_LENGTH && c->setup->verbose)
         setup_say(c->setup, "the reply is cut after %u tokens, as -n asks",
                   c->generate.max_tokens);
@@ -244,12 +251,9 @@ reply_result conversation_reply(conversation *c)
 {
     sample_text reply = {0};
     reply_result result = generate(c, &reply);
-    if (reply.len > 0 || result == REPLY_DONE) {
+    if (result == REPLY_DONE || (result == REPLY_STOPPED && reply.len > 0))
         insert(c, c->n, "assistant", reply.len > 0 ? reply.bytes : "");
-    } else if (result != REPLY_FATAL) {
-        drop(c, c->n - 1, 1);
-        setup_say(c->setup, "no reply; the message is dropped");
-    }
+    else drop(c, c->n - 1, 1);
     free(reply.bytes);
     /* A given seed makes a run repeatable, and yet /regen must write something else. */
     if (c->generate.sampling.seed) c->generate.sampling.seed++;

@@ -204,6 +204,7 @@ static int converse(conversation *c)
         }
         reply = conversation_reply(c);
         if (reply == REPLY_FATAL) break;
+        if (reply == REPLY_REFUSED) fprintf(stderr, "The message is dropped.\n");
     }
     free(line.bytes);
     input_close(input);

@@ -117,11 +117,11 @@ static int complain_of_value(const args_program *program, const args_option *opt
         return args_complain(program->name, "%s takes %s, not '%s'", name, option->value, text);
     case ARGS_LIST:
         return args_complain(program->name,
-                             "%s takes up to %d whole numbers from %.15g to %.15g parted by commas, "
+                             "%s takes up to %d whole numbers from %.16g to %.16g parted by commas, "
                              "not '%s'",
                              name, ARGS_LIST_CAPACITY, option->least, option->most, text);
     default:
-        return args_complain(program->name, "%s takes a %snumber from %.15g to %.15g, not '%s'", name,
+        return args_complain(program->name, "%s takes a %snumber from %.16g to %.16g, not '%s'", name,
                              option->kind == ARGS_INTEGER ? "whole " : "", option->least,
                              option->most, text);
     }

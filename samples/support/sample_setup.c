@@ -136,17 +136,16 @@ vklm_status setup_tokenize(const sample_setup *setup, const sample_text *text, u
     return status;
 }
 
-vklm_status setup_next_event(const sample_setup *setup, vklm_session *session, vklm_event *event)
+vklm_status session_next_event(vklm_session *session, vklm_error *error, vklm_event *event)
 {
-    vklm_error error;
-    const vklm_status status = vklm_session_wait_event(session, &error, event);
+    const vklm_status status = vklm_session_wait_event(session, error, event);
     if (status != VKLM_OK) {
-        setup_say(setup, "%s", error.text);
         while (vklm_session_next_event(session, event)) continue; /* none is of use any more */
         return status;
     }
     if (event->kind != VKLM_EVENT_DONE || event->reason != VKLM_DONE_ERROR) return VKLM_OK;
-    setup_say(setup, "%s", vklm_status_sentence(event->status));
+    error->status = event->status;
+    snprintf(error->text, sizeof error->text, "%s", vklm_status_sentence(event->status));
     return event->status;
 }
 

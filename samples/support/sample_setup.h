@@ -75,8 +75,8 @@ void setup_say(const sample_setup *setup, const char *format, ...)
 vklm_status setup_tokenize(const sample_setup *setup, const sample_text *text, unsigned flags,
                            vklm_token **ids, size_t *n_ids);
 
-/* Waits for the session's next event. A generation that ended in an error counts as a failure. */
-vklm_status setup_next_event(const sample_setup *setup, vklm_session *session, vklm_event *event);
+/* vklm_session_wait_event, but a generation that ended in an error is a failure too. Prints nothing. */
+vklm_status session_next_event(vklm_session *session, vklm_error *error, vklm_event *event);
 
 /* A bar on stderr, where that is a terminal. Clear it before anything else is printed. */
 void progress_show(const char *what, double fraction);
