@@ -26,6 +26,10 @@ enum {
     VKI_GROUP_POST_NORM = 1 << 6,
 };
 
+/* Where a file may bring one factor for each matrix ("blk.0.attn_q.scale"). As the reference does, that
+ * of an FFN matrix multiplies its bias too. */
+enum { VKI_FACTORS_ATTENTION = 1 << 0, VKI_FACTORS_FFN = 1 << 1 };
+
 enum { VKI_MAX_PARTS = 3, VKI_MAX_REFUSALS = 2 };
 
 /* What becomes one matrix or one vector: up to three tensors, stacked. */
@@ -34,7 +38,7 @@ typedef struct vki_rule {
     const char *fused;                    /* one tensor that holds all parts' rows; NULL: no such thing */
     vki_extent rows[VKI_MAX_PARTS], cols; /* cols of a vector: 1 */
     uint32_t n_rotary;                    /* so many of the parts are turned by rotary */
-    uint32_t group;
+    uint32_t group, factors;
     bool is_vector, is_bias;
     size_t member;                        /* offset of a vki_matrix or a uint64_t address */
 } vki_rule;
@@ -46,6 +50,7 @@ extern const size_t vki_layer_rule_count, vki_model_rule_count;
 typedef struct vki_arch {
     const char *name;
     uint32_t needs, takes;      /* groups */
+    uint32_t factors;           /* others stay without effect */
     bool halves;                /* rotary pairs are (i, i + n_rot / 2) in the file ("neox"), else (2i, 2i + 1) */
     bool rotates_whole_head;    /* n_rot must be d_head */
     bool has_rope_factors;      /* per-pair divisors: rope_freqs, rope_factors_long, rope_factors_short */

@@ -23,6 +23,14 @@ typedef enum vki_activation { VKI_SILU, VKI_GELU } vki_activation;
 /* One of at most two rotary tables: gemma3 turns windowed layers with another base. */
 enum { VKI_ROPE_FULL, VKI_ROPE_WINDOWED, VKI_ROPE_TABLES };
 
+/* How angles are stretched for contexts longer than the model was first trained for; rope_table.c. */
+typedef enum vki_rope_scaling {
+    VKI_ROPE_PLAIN,
+    VKI_ROPE_LINEAR,
+    VKI_ROPE_YARN,
+    VKI_ROPE_LONG,
+} vki_rope_scaling;
+
 typedef struct vki_hparams {
     const struct vki_arch *arch;   /* static data */
     uint32_t n_layer, d_model, n_head, n_head_kv, d_head, d_ff, n_vocab;
@@ -35,9 +43,10 @@ typedef struct vki_hparams {
     uint32_t window;               /* keys that a windowed layer sees, itself included; 0: none */
     bool windowed[VKI_MAX_LAYERS]; /* which layers those are */
     float rope_base, rope_base_windowed;
-    /* rotary scaling of the full layers; see reference 3 in hparams.c */
-    enum { VKI_ROPE_PLAIN, VKI_ROPE_LINEAR, VKI_ROPE_YARN, VKI_ROPE_LONG } rope_scaling;
-    float rope_factor, rope_attention_factor;
+    /* Rotary scaling, of the full layers only. */
+    vki_rope_scaling rope_scaling;
+    float rope_factor;             /* how many times the trained context the model was stretched */
+    float rope_attention_factor;   /* multiplies cos and sin */
     uint32_t rope_original_context;
 } vki_hparams;
 

@@ -9,12 +9,13 @@
 
 #include "file/format.h"
 
-/* y = scale W x + bias. */
+/* y = scale W x + bias, or scale (W x + bias): the reference differs between attention and FFN. */
 typedef struct matrix {
     size_t rows, cols;
     const float *weights; /* NULL: there is none */
     float *owned;         /* what to free; NULL where the weights are part of another matrix */
     double scale;
+    bool scales_bias;
     float *bias;          /* NULL: none */
 } matrix;
 
@@ -118,10 +119,15 @@ static matrix load_matrix(const vki_gguf *gguf, int layer, const char *base, siz
     if (file_rows != rows || file_cols != cols) fail("has another shape", name);
     w.weights = w.owned;
     w.bias = load_vector(gguf, layer, base, "bias", rows);
-    float *scale = load_vector(gguf, layer, base, "scale", 1);
-    if (scale) w.scale = *scale;
-    free(scale);
     return w;
+}
+
+/* The factor beside a matrix, where the file has one. */
+static void load_scale(const vki_gguf *gguf, int layer, const char *base, matrix *w)
+{
+    float *scale = load_vector(gguf, layer, base, "scale", 1);
+    if (scale) w->scale = *scale;
+    free(scale);
 }
 
 /* Rows from first on of a fused matrix; its bias is copied. */
@@ -134,6 +140,23 @@ static matrix part_of(const matrix *whole, size_t first, size_t rows)
         memcpy(w.bias, whole->bias + first, rows * sizeof *w.bias);
     }
     return w;
+}
+
+/* In qwen2 and gemma3 the reference leaves out the factors of the FFN. */
+static void load_scales(const model_ref *m, const vki_gguf *gguf, int l)
+{
+    layer *y = &m->layers[l];
+    if (!y->qkv.weights) {
+        load_scale(gguf, l, "attn_q", &y->q);
+        load_scale(gguf, l, "attn_k", &y->k);
+        load_scale(gguf, l, "attn_v", &y->v);
+    }
+    load_scale(gguf, l, "attn_output", &y->o);
+    if (m->gemma || strcmp(m->arch, "qwen2") == 0) return;
+    load_scale(gguf, l, "ffn_gate", &y->gate);
+    load_scale(gguf, l, "ffn_up", &y->up);
+    load_scale(gguf, l, "ffn_down", &y->down);
+    y->gate.scales_bias = y->up.scales_bias = y->down.scales_bias = true;
 }
 
 static void load_layer(model_ref *m, const vki_gguf *gguf, int l)
@@ -164,6 +187,7 @@ static void load_layer(model_ref *m, const vki_gguf *gguf, int l)
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!needed[i]->weights) fail("a matrix is missing", m->arch);
     if (!y->attn_norm || !y->ffn_norm) fail("a norm is missing", m->arch);
+    load_scales(m, gguf, l);
 }
 
 /* ---- Windows and rotary tables ---- */
@@ -299,7 +323,8 @@ static void multiply(const matrix *w, const double *x, double *y)
         const float *row = w->weights + r * w->cols;
         double sum = 0;
         for (size_t c = 0; c < w->cols; c++) sum += (double)row[c] * x[c];
-        y[r] = w->scale * sum + (w->bias ? (double)w->bias[r] : 0);
+        const double bias = w->bias ? (double)w->bias[r] : 0;
+        y[r] = w->scale * sum + (w->scales_bias ? w->scale * bias : bias);
     }
 }
 

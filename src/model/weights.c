@@ -1,0 +1,404 @@
+/* weights.c - from a GGUF to a model on the device: cut, summed up, allocated, repacked, uploaded.
+ *
+ * The phases are strict. All tensors are found and checked (tensors.c), then every matrix is cut into
+ * segments that fit a memory block, then the sum is compared with the device's memory, then all of it
+ * is allocated, and only then are weights read. Blocks are as large as what goes into them, so next
+ * to nothing is lost between segments.
+ *
+ * Repacking goes through a scratch of some rows in planes of their own, whose planes are then copied
+ * to where the segment's planes have those rows.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "model/rope_table.h"
+#include "model/tensors.h"
+
+enum {
+    BLOCK_BYTES = 256 << 20,  /* few allocations, and none so large that a fragmented heap lacks it */
+    CHUNK_BYTES = 1 << 20,    /* repacked at a time: stays in the caches */
+};
+
+typedef struct loader {
+    vki_weights *weights;
+    const vki_gguf *gguf;
+    const vki_load_progress *progress;
+    const vki_host *host;
+    vklm_error *error;
+    vki_stacks stacks;
+    vki_slice *slices;     /* owned: of all segments, vectors and tables, in the order of the uploads */
+    size_t n_slices, slices_capacity;
+    size_t next_slice;     /* while uploading */
+    uint64_t total_bytes, done_bytes;
+    vki_upload upload;
+    uint8_t *scratch;      /* owned */
+    size_t scratch_capacity;
+    float *row;            /* owned: one row of F32 weights under a factor */
+    size_t row_capacity;
+} loader;
+
+/* ---- Cutting ---- */
+
+static vklm_status add_slice(loader *l, uint64_t size_bytes)
+{
+    TRY(vki_grow(l->host, l->n_slices + 1, sizeof *l->slices, l->error, &l->slices, &l->slices_capacity));
+    /* Rounded as the pool rounds, so that the sizes of blocks come out even. */
+    const uint64_t rounded = vki_round_up(size_bytes, VKI_PLANE_ALIGNMENT);
+    l->slices[l->n_slices++] = (vki_slice){.size_bytes = rounded};
+    l->total_bytes += rounded;
+    return VKLM_OK;
+}
+
+/* Of `wanted` rows, as many as one segment takes. */
+static uint64_t rows_that_fit(const loader *l, vki_format format, uint64_t wanted, uint64_t cols)
+{
+    uint64_t low = 0, high = wanted;
+    while (low < high) {
+        const uint64_t rows = high - (high - low) / 2;
+        vki_planes planes;
+        const bool fits = vki_planes_init(&planes, format, rows, cols) &&
+                          planes.size_bytes <= l->weights->device->limits.max_block_bytes;
+        if (fits) low = rows;
+        else high = rows - 1;
+        if (fits && rows == wanted) break;
+    }
+    return low;
+}
+
+/* The part that holds a row of the stack; *row becomes the row of the part. */
+static const vki_part *part_of_row(const vki_stack *stack, uint32_t *row)
+{
+    const vki_part *part = stack->parts;
+    while (*row >= part->rows) *row -= part++->rows;
+    return part;
+}
+
+/* The segment that begins at first_row: over all following parts of the same format, as far as fits. */
+static vklm_status next_segment(const loader *l, const vki_stack *stack, uint32_t first_row,
+                                vki_segment *segment)
+{
+    uint32_t row = first_row;
+    const vki_part *part = part_of_row(stack, &row), *end = stack->parts + stack->n_parts;
+    uint64_t rows = part->rows - row;
+    for (const vki_part *next = part + 1; next < end && next->format == part->format; next++)
+        rows += next->rows;
+    rows = rows_that_fit(l, part->format, rows, stack->cols);
+    if (rows == 0)
+        return vki_fail(l->error, VKLM_OUT_OF_DEVICE_MEMORY,
+                        "%s: not even one row of %s fits a block of device memory, %llu bytes",
+                        l->gguf->path, part->tensor->name,
+                        (unsigned long long)l->weights->device->limits.max_block_bytes);
+    *segment = (vki_segment){.first_row = first_row};
+    (void)vki_planes_init(&segment->planes, part->format, rows, stack->cols);
+    return VKLM_OK;
+}
+
+static vklm_status cut_matrix(loader *l, const vki_stack *stack)
+{
+    vki_matrix *matrix = stack->member;
+    *matrix = (vki_matrix){.rows = stack->rows, .cols = stack->cols};
+    vki_segment segment;
+    for (uint32_t row = 0; row < stack->rows; row += segment.planes.rows, matrix->n_segments++)
+        TRY(next_segment(l, stack, row, &segment));
+    TRY(vki_arena_alloc(&l->weights->arena, matrix->n_segments, sizeof segment, l->error,
+                        &matrix->segments));
+    uint32_t row = 0;
+    for (uint32_t i = 0; i < matrix->n_segments; i++) {
+        TRY(next_segment(l, stack, row, &matrix->segments[i]));
+        row += matrix->segments[i].planes.rows;
+        TRY(add_slice(l, matrix->segments[i].planes.size_bytes));
+    }
+    return VKLM_OK;
+}
+
+/* Only gemma3 has a second table, and only where it has windows. */
+static uint32_t table_count(const vki_hparams *h)
+{
+    return h->window ? VKI_ROPE_TABLES : 1;
+}
+
+static vklm_status cut_all(loader *l)
+{
+    for (size_t i = 0; i < l->stacks.n; i++) {
+        const vki_stack *stack = &l->stacks.items[i];
+        TRY(stack->rule->is_vector ? add_slice(l, stack->rows * sizeof(float)) : cut_matrix(l, stack));
+    }
+    l->weights->decode_bytes = l->total_bytes;
+    const vki_hparams *h = &l->weights->hparams;
+    for (uint32_t t = 0; t < table_count(h); t++) TRY(add_slice(l, vki_rope_table_bytes(h)));
+    return VKLM_OK;
+}
+
+/* ---- Allocating ---- */
+
+static double mebibytes(uint64_t bytes)
+{
+    return (double)bytes / (1 << 20);
+}
+
+static vklm_status check_memory(const loader *l)
+{
+    const vklm_device *device = l->weights->device;
+    const uint64_t memory = device->info.memory_bytes, used = device->memory_used;
+    if (used <= memory && l->total_bytes <= memory - used) return VKLM_OK;
+    return vki_fail(l->error, VKLM_OUT_OF_DEVICE_MEMORY,
+                    "%s needs %.1f MiB of device memory for its weights; %s has %.1f MiB, of which "
+                    "vklm holds %.1f MiB; choose a smaller model or quantisation, or free another model",
+                    l->gguf->path, mebibytes(l->total_bytes), device->info.name, mebibytes(memory),
+                    mebibytes(used));
+}
+
+/* Groups of slices of up to a block's size get a block of exactly their sum. */
+static vklm_status take_slices(loader *l)
+{
+    vki_pool *pool = &l->weights->pool;
+    vki_pool_init(pool, l->weights->device, "the weights", BLOCK_BYTES);
+    const uint64_t most = pool->block_bytes;
+    for (size_t first = 0, end; first < l->n_slices; first = end) {
+        pool->block_bytes = l->slices[first].size_bytes;
+        for (end = first + 1; end < l->n_slices; end++) {
+            if (l->slices[end].size_bytes + pool->block_bytes > most) break;
+            pool->block_bytes += l->slices[end].size_bytes;
+        }
+        for (size_t i = first; i < end; i++)
+            TRY(vki_pool_take(pool, l->slices[i].size_bytes, l->error, &l->slices[i]));
+    }
+    return VKLM_OK;
+}
+
+/* ---- Repacking and uploading ---- */
+
+static vklm_status report(loader *l)
+{
+    const double fraction = (double)l->done_bytes / (double)l->total_bytes;
+    if (!l->progress || !l->progress->report || l->progress->report(l->progress->user, fraction))
+        return VKLM_OK;
+    return vki_fail(l->error, VKLM_CANCELLED, "%s: loading was cancelled", l->gguf->path);
+}
+
+static vklm_status send(loader *l, const vki_slice *slice, uint64_t offset, const void *bytes,
+                        uint64_t size_bytes)
+{
+    for (uint64_t sent = 0; sent < size_bytes;) {
+        const uint64_t n = vki_min(size_bytes - sent, VKI_UPLOAD_HALF_BYTES);
+        uint8_t *to;
+        TRY(vki_upload_map(&l->upload, &l->weights->pool, slice, offset + sent, n, l->error, &to));
+        memcpy(to, (const uint8_t *)bytes + sent, (size_t)n);
+        sent += n;
+    }
+    return VKLM_OK;
+}
+
+static const uint8_t *row_of_file(const vki_part *part, uint32_t cols, uint32_t row)
+{
+    const vki_format_info *info = vki_format_get(part->format);
+    return part->tensor->data + (uint64_t)cols / info->block_weights * info->block_bytes * row;
+}
+
+/* Row `row` of the stack becomes row `to` of the planes at l->scratch. */
+static vklm_status pack_row(loader *l, const vki_stack *stack, uint32_t row, const vki_planes *planes,
+                            uint32_t to)
+{
+    const vki_part *part = part_of_row(stack, &row);
+    const uint32_t file_row = vki_part_file_row(part, &l->weights->hparams, row);
+    const uint8_t *weights = row_of_file(part, stack->cols, file_row);
+    if (part->scale != 1) {
+        TRY(vki_grow(l->host, stack->cols, sizeof *l->row, l->error, &l->row, &l->row_capacity));
+        vki_format_decode(VKI_F32, weights, stack->cols, l->row);
+        for (uint32_t i = 0; i < stack->cols; i++) l->row[i] *= part->scale;
+        weights = (const uint8_t *)l->row;
+    }
+    vki_planes_pack_row(planes, weights, stack->cols, to, l->scratch);
+    return VKLM_OK;
+}
+
+static uint64_t plane_row_bytes(const vki_planes *planes, uint32_t plane)
+{
+    const vki_format_info *info = vki_format_get(planes->format);
+    const uint64_t units = info->planes[plane].per_super ? planes->units / VKI_SUPER_UNITS : planes->units;
+    return units * info->planes[plane].bytes;
+}
+
+static vklm_status upload_rows(loader *l, const vki_stack *stack, const vki_segment *segment,
+                               const vki_slice *slice, uint32_t first, uint32_t rows)
+{
+    vki_planes chunk;
+    (void)vki_planes_init(&chunk, segment->planes.format, rows, stack->cols);
+    TRY(vki_grow(l->host, (size_t)chunk.size_bytes, 1, l->error, &l->scratch, &l->scratch_capacity));
+    for (uint32_t r = 0; r < rows; r++)
+        TRY(pack_row(l, stack, segment->first_row + first + r, &chunk, r));
+    for (uint32_t p = 0; p < vki_format_get(chunk.format)->n_planes; p++) {
+        const uint64_t row_bytes = plane_row_bytes(&chunk, p);
+        TRY(send(l, slice, segment->planes.offset[p] + first * row_bytes, l->scratch + chunk.offset[p],
+                 rows * row_bytes));
+        l->done_bytes += rows * row_bytes;
+    }
+    return report(l);
+}
+
+static vklm_status upload_matrix(loader *l, const vki_stack *stack)
+{
+    const vki_matrix *matrix = stack->member;
+    for (uint32_t i = 0; i < matrix->n_segments; i++) {
+        vki_segment *segment = &matrix->segments[i];
+        const vki_slice *slice = &l->slices[l->next_slice++];
+        segment->address = slice->address;
+        const uint64_t row_bytes = vki_max(segment->planes.size_bytes / segment->planes.rows, 1);
+        const uint32_t step = (uint32_t)vki_max(CHUNK_BYTES / row_bytes, 1);
+        for (uint32_t row = 0; row < segment->planes.rows; row += step) {
+            const uint32_t rows = (uint32_t)vki_min(step, segment->planes.rows - row);
+            TRY(upload_rows(l, stack, segment, slice, row, rows));
+        }
+    }
+    return VKLM_OK;
+}
+
+/* The stacked and permuted vector lies in the scratch before one decoded part. */
+static vklm_status upload_vector(loader *l, const vki_stack *stack)
+{
+    const size_t needed = 2 * (size_t)stack->rows * sizeof(float);
+    TRY(vki_grow(l->host, needed, 1, l->error, &l->scratch, &l->scratch_capacity));
+    float *values = (float *)(void *)l->scratch, *to = values, *decoded = values + stack->rows;
+    for (uint32_t i = 0; i < stack->n_parts; to += stack->parts[i++].rows) {
+        const vki_part *part = &stack->parts[i];
+        if (part->tensor) vki_format_decode(part->format, part->tensor->data, part->rows, decoded);
+        else memset(decoded, 0, part->rows * sizeof *decoded);
+        for (uint32_t r = 0; r < part->rows; r++)
+            to[r] = decoded[vki_part_file_row(part, &l->weights->hparams, r)] * part->scale;
+    }
+    const vki_slice *slice = &l->slices[l->next_slice++];
+    memcpy(stack->member, &slice->address, sizeof slice->address);
+    l->done_bytes += slice->size_bytes;
+    return send(l, slice, 0, values, stack->rows * sizeof *values);
+}
+
+static vklm_status upload_tables(loader *l)
+{
+    const vki_hparams *h = &l->weights->hparams;
+    const uint64_t bytes = vki_rope_table_bytes(h);
+    TRY(vki_grow(l->host, (size_t)bytes, 1, l->error, &l->scratch, &l->scratch_capacity));
+    for (uint32_t t = 0; t < table_count(h); t++) {
+        float *table = (float *)(void *)l->scratch;
+        TRY(vki_rope_table_make(h, l->gguf, t, l->host, l->error, table));
+        const vki_slice *slice = &l->slices[l->next_slice++];
+        l->weights->rope_table[t] = slice->address;
+        TRY(send(l, slice, 0, table, bytes));
+    }
+    l->done_bytes = l->total_bytes; /* the padding between planes included */
+    return report(l);
+}
+
+static vklm_status upload_all(loader *l)
+{
+    TRY(vki_upload_begin(&l->upload, l->weights->device, l->error));
+    TRY(report(l));
+    for (size_t i = 0; i < l->stacks.n; i++) {
+        const vki_stack *stack = &l->stacks.items[i];
+        TRY(stack->rule->is_vector ? upload_vector(l, stack) : upload_matrix(l, stack));
+    }
+    TRY(upload_tables(l));
+    return vki_upload_finish(&l->upload, l->error);
+}
+
+/* ---- The rest of vki_weights ---- */
+
+/* A string that only informs: one of another type is no reason to refuse a model. */
+static vklm_status copy_string(loader *l, const char *key, const char **out)
+{
+    vki_string text = {"", 0};
+    if (vki_gguf_string(l->gguf, key, NULL, &text, NULL) != VKLM_OK) text = (vki_string){"", 0};
+    return vki_arena_string(&l->weights->arena, text.text, text.len, l->error, out);
+}
+
+static vklm_status fill_info(loader *l)
+{
+    vki_weights *w = l->weights;
+    const vki_hparams *h = &w->hparams;
+    w->info = (vklm_model_info){
+        .architecture = h->arch->name,
+        .n_vocab = h->n_vocab, .n_layer = h->n_layer, .d_model = h->d_model, .n_head = h->n_head,
+        .n_head_kv = h->n_head_kv, .d_head = h->d_head, .d_ff = h->d_ff,
+        .context_length = h->context_length,
+        .n_params = w->n_params,
+        .file_bytes = l->gguf->file_bytes,
+        .weight_bytes = w->weight_bytes,
+        .decode_bytes = w->decode_bytes,
+    };
+    TRY(copy_string(l, "general.name", &w->info.name));
+    TRY(copy_string(l, "general.license", &w->info.license));
+    uint64_t weights_of[VKI_FORMAT_COUNT] = {0};
+    vki_format most = 0;
+    for (size_t i = 0; i < l->stacks.n; i++)
+        for (uint32_t p = 0; p < l->stacks.items[i].n_parts; p++) {
+            const vki_part *part = &l->stacks.items[i].parts[p];
+            if (part->tensor) weights_of[part->format] += (uint64_t)part->rows * l->stacks.items[i].cols;
+        }
+    for (vki_format f = 0; f < VKI_FORMAT_COUNT; f++)
+        if (weights_of[f] > weights_of[most]) most = f;
+    w->info.file_type = vki_format_get(most)->name;
+    return VKLM_OK;
+}
+
+static uint64_t matrix_bytes(const vki_matrix *matrix)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < matrix->n_segments; i++) bytes += matrix->segments[i].planes.size_bytes;
+    return bytes;
+}
+
+static vklm_status finish(loader *l)
+{
+    vki_weights *w = l->weights;
+    const vki_hparams *h = &w->hparams;
+    w->tied = w->head.n_segments == 0;
+    if (w->tied) w->head = w->embedding;
+    for (uint32_t i = 0; i < h->n_layer; i++) {
+        w->layers[i].window = h->windowed[i] ? h->window : 0;
+        w->layers[i].rope = h->windowed[i] ? VKI_ROPE_WINDOWED : VKI_ROPE_FULL;
+    }
+    for (size_t i = 0; i < l->stacks.n; i++)
+        w->n_params += (uint64_t)l->stacks.items[i].rows * l->stacks.items[i].cols;
+    w->weight_bytes = l->total_bytes;
+    /* A token reads a single row of an embedding that is not also the head. */
+    if (!w->tied) w->decode_bytes -= matrix_bytes(&w->embedding);
+    return fill_info(l);
+}
+
+static vklm_status load(loader *l)
+{
+    vki_weights *w = l->weights;
+    TRY(vki_hparams_read(l->gguf, l->error, &w->hparams));
+    TRY(vki_arena_alloc(&w->arena, w->hparams.n_layer, sizeof *w->layers, l->error, &w->layers));
+    TRY(vki_stacks_find(&l->stacks, w, l->gguf, l->error));
+    TRY(cut_all(l));
+    TRY(check_memory(l));
+    TRY(take_slices(l));
+    TRY(upload_all(l));
+    return finish(l);
+}
+
+vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vki_gguf *gguf,
+                             const vki_load_progress *progress, vklm_error *error)
+{
+    *weights = (vki_weights){.device = device};
+    vki_arena_init(&weights->arena, &device->host);
+    loader l = {
+        .weights = weights, .gguf = gguf, .progress = progress, .host = &device->host, .error = error,
+    };
+    const vklm_status status = load(&l);
+    vki_upload_free(&l.upload);
+    vki_stacks_free(&l.stacks);
+    vki_release(l.host, &l.slices);
+    vki_release(l.host, &l.scratch);
+    vki_release(l.host, &l.row);
+    if (status != VKLM_OK) vki_weights_free(weights);
+    return status;
+}
+
+void vki_weights_free(vki_weights *weights)
+{
+    vki_pool_free(&weights->pool);
+    vki_arena_free(&weights->arena);
+    *weights = (vki_weights){0};
+}
