@@ -16,13 +16,14 @@ static vklm_status print_reply(vklm_session *session, vklm_error *error)
     while (event.kind != VKLM_EVENT_DONE) {
         const vklm_status status = vklm_session_wait_event(session, error, &event);
         if (status != VKLM_OK) return status;
-        if (event.kind != VKLM_EVENT_TOKEN) continue;
+        if (event.text_len == 0) continue;
         fwrite(event.text, 1, event.text_len, stdout);
         fflush(stdout);
     }
     putchar('\n');
     if (event.reason != VKLM_DONE_ERROR) return VKLM_OK;
-    snprintf(error->text, sizeof error->text, "%s", vklm_status_sentence(event.status));
+    if (error->text[0] == '\0') /* the failure was found before this wait */
+        snprintf(error->text, sizeof error->text, "%s", vklm_status_sentence(event.status));
     return event.status;
 }
 

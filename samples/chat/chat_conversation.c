@@ -178,7 +178,7 @@ static bool take_event(const vklm_event *event, sample_text *reply)
 {
     if (event->kind == VKLM_EVENT_PROGRESS && event->n_done < event->n_total)
         progress_show("reading", (double)event->n_done / event->n_total);
-    if (event->kind != VKLM_EVENT_TOKEN) return true;
+    if (event->text_len == 0) return true; /* tokens have some, and DONE may have a rest */
     progress_clear();
     text_append(reply, event->text, event->text_len);
     return fwrite(event->text, 1, event->text_len, stdout) == event->text_len &&
@@ -266,10 +266,12 @@ void conversation_say_stats(const conversation *c)
     vklm_session_stats s;
     vklm_session_get_stats(c->session, &s);
     const double prompt_s = (double)s.prompt_ns * 1e-9, reply_s = (double)s.generate_ns * 1e-9;
+    /* The first token comes with the prompt, so the reply's time is that of the others. */
+    const uint32_t n_timed = s.n_generated > 0 ? s.n_generated - 1 : 0;
     setup_say(c->setup, "prompt: %u tokens and %u reused, %.2f s, %.1f tokens/s", s.n_prompt,
               s.n_reused, prompt_s, prompt_s > 0 ? s.n_prompt / prompt_s : 0);
     setup_say(c->setup, "reply: %u tokens, %.2f s, %.1f tokens/s", s.n_generated, reply_s,
-              reply_s > 0 ? s.n_generated / reply_s : 0);
+              reply_s > 0 ? n_timed / reply_s : 0);
     setup_say(c->setup, "context: %u of %u tokens; %s of keys and values, %s on the device in all",
               s.context_used, s.context_size, format_size(s.kv_bytes).text,
               format_size(vklm_device_memory_used(c->setup->device)).text);
