@@ -101,7 +101,8 @@ static vklm_status take_count(reader *r, const char *field, uint64_t least, uint
     const uint64_t most = vki_min(MAX_COUNT, remaining(r) / least);
     if (*out > most)
         return refuse(r,
-                      "%s is %" PRIu64 ", at most %" PRIu64 " fit into the %" PRIu64 " bytes left",
+                      "%s is %" PRIu64 ", at most %" PRIu64 " fit into the %" PRIu64
+                      " bytes left: corrupt or truncated",
                       field, *out, most, remaining(r));
     return VKLM_OK;
 }

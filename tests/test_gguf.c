@@ -1,0 +1,1072 @@
+/* The GGUF reader: a known file byte for byte, files that lie, split models, typed reads, and every
+ * allocation failing in turn. */
+#define _POSIX_C_SOURCE 200809L
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "file/format.h"
+#include "file/gguf.h"
+#include "support/gguf_writer.h"
+
+enum { F32 = 0, F16 = 1, Q4_0 = 2, IQ4_XS = 23 }; /* ids of the format */
+
+static vki_host host;
+static vki_gguf gguf;
+static vklm_error error;
+
+static void setup(void)
+{
+    vki_host_init(&host, NULL, NULL);
+    memset(&gguf, 0, sizeof gguf);
+    memset(&error, 0, sizeof error);
+}
+
+static void teardown(void)
+{
+    vki_gguf_close(&gguf);
+}
+
+static vklm_status parse(const uint8_t *bytes, size_t size)
+{
+    vki_gguf_close(&gguf);
+    return vki_gguf_parse(&gguf, &host, "some.gguf", bytes, size, &error);
+}
+
+#define expect_ok(call)                                                                            \
+    do {                                                                                           \
+        const vklm_status status = (call);                                                         \
+        ck_assert_msg(status == VKLM_OK, "%s: %s", vklm_status_name(status), error.text);          \
+    } while (0)
+
+static void expect_words(const char *file, const char *a, const char *b)
+{
+    ck_assert_msg(strstr(error.text, file) == error.text, "no file: %s", error.text);
+    ck_assert_msg(!a || strstr(error.text, a), "no \"%s\": %s", a, error.text);
+    ck_assert_msg(!b || strstr(error.text, b), "no \"%s\": %s", b, error.text);
+}
+
+/* Refused with this status, in a sentence that begins with the file and holds both words. */
+static void refused(const uint8_t *bytes, size_t size, vklm_status wanted, const char *a,
+                    const char *b)
+{
+    const vklm_status status = parse(bytes, size);
+    ck_assert_msg(status == wanted, "%s: %s, wanted \"%s\"", vklm_status_name(status), error.text,
+                  a);
+    ck_assert_int_eq(error.status, wanted);
+    expect_words("some.gguf: ", a, b);
+    ck_assert_ptr_null(gguf.host);
+    ck_assert_int_eq(vki_gguf_parse(&gguf, &host, "some.gguf", bytes, size, NULL), wanted);
+}
+
+/* The same of all that a writer holds; frees the writer. */
+static void refused_file(gguf_writer *w, const char *a, const char *b)
+{
+    uint8_t *bytes;
+    size_t size;
+    gguf_writer_finish(w, &bytes, &size);
+    refused(bytes, size, VKLM_BAD_FILE, a, b);
+    gguf_writer_free(w);
+}
+
+/* The writer stays alive: values point into its bytes. */
+static void accepted_file(gguf_writer *w)
+{
+    uint8_t *bytes;
+    size_t size;
+    gguf_writer_finish(w, &bytes, &size);
+    expect_ok(parse(bytes, size));
+}
+
+/* ---- A known file -------------------------------------------------------------------------- */
+
+/* Written down byte by byte from the definition of the format, and accepted by ggml's reader. */
+static const uint8_t known_file[0x120] = "GGUF\3\0\0\0\2\0\0\0\0\0\0\0"
+                                         "\3\0\0\0\0\0\0\0\x14\0\0\0\0\0\0\0general.architec"
+                                         "ture\10\0\0\0\5\0\0\0\0\0\0\0"
+                                         "llama\x11\0\0\0\0\0\0\0lla"
+                                         "ma.block_count\4\0"
+                                         "\0\0\1\0\0\0\3\0\0\0\0\0\0\0a."
+                                         "b\11\0\0\0\5\0\0\0\3\0\0\0\0\0\0"
+                                         "\0\1\0\0\0\2\0\0\0\3\0\0\0\1\0\0"
+                                         "\0\0\0\0\0w\2\0\0\0\3\0\0\0\0\0"
+                                         "\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                                         "\0\0\0\0\0\0\1\0\0\0\0\0\0\0v\1"
+                                         "\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\x20"
+                                         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                                         "\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40"
+                                         "\0\0\xa0\x40\0\0\xc0\x40\0\0\0\0\0\0\0\0"
+                                         "\0\x47\0\x48";
+
+static const float known_w[6] = {1, 2, 3, 4, 5, 6};
+static const uint16_t known_v[2] = {0x4700, 0x4800};
+
+static gguf_writer *known_writer(void)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_string(w, "general.architecture", "llama");
+    gguf_put_u32(w, "llama.block_count", 1);
+    gguf_put_i32s(w, "a.b", 3, (int32_t[]){1, 2, 3});
+    gguf_put_tensor(w, "w", F32, 2, (uint64_t[]){3, 2}, known_w, sizeof known_w);
+    gguf_put_tensor(w, "v", F16, 1, (uint64_t[]){2}, known_v, sizeof known_v);
+    return w;
+}
+
+START_TEST(the_writer_makes_the_known_file)
+{
+    gguf_writer *w = known_writer();
+    uint8_t *bytes;
+    size_t size;
+    gguf_writer_finish(w, &bytes, &size);
+    ck_assert_uint_eq(size, sizeof known_file);
+    ck_assert_mem_eq(bytes, known_file, size);
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(the_known_file_is_read)
+{
+    vki_string architecture;
+    uint32_t n_blocks = 0;
+    const vki_gguf_value *array;
+    bool found = false;
+    expect_ok(parse(known_file, sizeof known_file));
+    ck_assert_uint_eq(gguf.n_values, 3);
+    ck_assert_uint_eq(gguf.n_tensors, 2);
+    ck_assert_uint_eq(gguf.file_bytes, sizeof known_file);
+    expect_ok(vki_gguf_string(&gguf, "general.architecture", &error, &architecture, &found));
+    ck_assert(found);
+    ck_assert_uint_eq(architecture.len, 5);
+    ck_assert_mem_eq(architecture.text, "llama", 5);
+    expect_ok(vki_gguf_u32(&gguf, "llama.block_count", &error, &n_blocks, NULL));
+    ck_assert_uint_eq(n_blocks, 1);
+    expect_ok(vki_gguf_array_of(&gguf, "a.b", VKI_GGUF_INTS, &error, &array));
+    ck_assert_uint_eq(array->count, 3);
+    for (uint64_t i = 0; i < 3; i++) ck_assert_int_eq(vki_gguf_int_at(array, i), (int64_t)i + 1);
+    const vki_gguf_tensor *w = vki_gguf_find_tensor(&gguf, "w");
+    ck_assert_ptr_nonnull(w);
+    ck_assert_uint_eq(w->n_dims, 2);
+    ck_assert(w->ne[0] == 3 && w->ne[1] == 2 && w->ne[2] == 1 && w->ne[3] == 1);
+    ck_assert_uint_eq(w->size_bytes, 24);
+    ck_assert_mem_eq(w->data, known_w, 24);
+    const vki_gguf_tensor *v = vki_gguf_find_tensor(&gguf, "v");
+    ck_assert_ptr_nonnull(v);
+    ck_assert_uint_eq(v->ggml_id, F16);
+    ck_assert_mem_eq(v->data, known_v, 4);
+    ck_assert_ptr_null(vki_gguf_find_tensor(&gguf, "x"));
+    ck_assert_ptr_null(vki_gguf_find(&gguf, "a.c"));
+}
+END_TEST
+
+START_TEST(a_file_cut_anywhere_is_refused_unless_only_padding_is_gone)
+{
+    for (size_t size = 0; size <= sizeof known_file; size++) {
+        uint8_t *cut = malloc(size ? size : 1); /* exact, so that a sanitiser sees any overrun */
+        memcpy(cut, known_file, size);
+        if (size >= 0x104)
+            expect_ok(parse(cut, size)); /* v's four bytes end there */
+        else
+            refused(cut, size, VKLM_BAD_FILE, size < 4 ? "not a GGUF file" : "truncated", NULL);
+        vki_gguf_close(&gguf);
+        free(cut);
+    }
+}
+END_TEST
+
+START_TEST(a_truncated_file_is_called_so_with_the_field)
+{
+    refused(known_file, 0, VKLM_BAD_FILE, "not a GGUF file", "empty");
+    refused(known_file, 6, VKLM_BAD_FILE, "header: truncated: version", "4 bytes");
+    refused(known_file, 0xcd, VKLM_BAD_FILE, "tensor 'v': truncated: the type", NULL);
+    refused(known_file, 0xd8, VKLM_BAD_FILE, "tensor data: truncated", "ends at 216");
+    refused(known_file, 0xe8, VKLM_BAD_FILE, "tensor 'w': truncated", "24 bytes from byte 224");
+    refused(known_file, 0x102, VKLM_BAD_FILE, "tensor 'v': truncated", "ends at 258");
+}
+END_TEST
+
+START_TEST(bytes_behind_the_data_are_ignored)
+{
+    uint8_t longer[sizeof known_file + 77];
+    memset(longer, 0xee, sizeof longer);
+    memcpy(longer, known_file, sizeof known_file);
+    expect_ok(parse(longer, sizeof longer));
+}
+END_TEST
+
+/* ---- Header -------------------------------------------------------------------------------- */
+
+static uint8_t patched[sizeof known_file];
+
+static const uint8_t *patch_u32(size_t at, uint32_t value)
+{
+    memcpy(patched, known_file, sizeof patched);
+    gguf_patch_u32(patched, at, value);
+    return patched;
+}
+
+static const uint8_t *patch_u64(size_t at, uint64_t value)
+{
+    memcpy(patched, known_file, sizeof patched);
+    gguf_patch_u64(patched, at, value);
+    return patched;
+}
+
+START_TEST(another_magic_is_not_gguf)
+{
+    refused(patch_u32(0, 0x47475546), sizeof patched, VKLM_BAD_FILE, "not a GGUF file", NULL);
+}
+END_TEST
+
+START_TEST(versions_have_sentences_of_their_own)
+{
+    expect_ok(parse(patch_u32(4, 2), sizeof patched));
+    refused(patch_u32(4, 0), sizeof patched, VKLM_BAD_FILE, "version 0", NULL);
+    refused(patch_u32(4, 1), sizeof patched, VKLM_UNSUPPORTED, "version 1", "obsolete");
+    refused(patch_u32(4, 4), sizeof patched, VKLM_UNSUPPORTED, "version 4", "newer");
+    refused(patch_u32(4, 0x03000000), sizeof patched, VKLM_UNSUPPORTED, "big-endian", NULL);
+    refused(patch_u32(4, 0x02000000), sizeof patched, VKLM_UNSUPPORTED, "big-endian", NULL);
+}
+END_TEST
+
+START_TEST(counts_that_cannot_be_are_refused)
+{
+    static const size_t at[2] = {8, 16};
+    static const char *const names[2] = {"tensor_count", "metadata_kv_count"};
+    for (int i = 0; i < 2; i++) {
+        refused(patch_u64(at[i], UINT64_MAX), sizeof patched, VKLM_BAD_FILE, names[i], "negative");
+        refused(patch_u64(at[i], (uint64_t)1 << 63), sizeof patched, VKLM_BAD_FILE, names[i],
+                "negative");
+        refused(patch_u64(at[i], INT64_MAX), sizeof patched, VKLM_BAD_FILE, names[i], "bytes left");
+    }
+    refused(patch_u64(8, 11), sizeof patched, VKLM_BAD_FILE, "tensor_count is 11", "at most 10");
+    refused(patch_u64(16, 19), sizeof patched, VKLM_BAD_FILE, "metadata_kv_count is 19",
+            "at most 18");
+}
+END_TEST
+
+/* ---- Keys ---------------------------------------------------------------------------------- */
+
+START_TEST(keys_have_printable_names_that_occur_once)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_u32(w, "", 1);
+    refused_file(w, "key number 1", "empty");
+    w = gguf_writer_new();
+    gguf_put_u32(w, "a.a", 1);
+    gguf_put_u32(w, "a.\xc3\xa4", 1);
+    refused_file(w, "key number 2", "ASCII");
+    w = gguf_writer_new();
+    gguf_put_u32(w, "a.a", 1);
+    gguf_put_string(w, "a.b", "x");
+    gguf_put_f32(w, "a.a", 1);
+    refused_file(w, "key 'a.a'", "twice");
+    char *name = malloc(65537);
+    memset(name, 'x', 65536);
+    name[65536] = '\0';
+    w = gguf_writer_new();
+    gguf_put_u32(w, name, 1);
+    refused_file(w, "key number 1", "at most 65535");
+    w = gguf_writer_new();
+    gguf_put_u32(w, name + 1, 1);
+    accepted_file(w);
+    gguf_writer_free(w);
+    free(name);
+}
+END_TEST
+
+START_TEST(a_name_longer_than_the_file_is_refused)
+{
+    refused(patch_u64(0x18, 4000), sizeof patched, VKLM_BAD_FILE, "key number 1", "truncated");
+    refused(patch_u64(0x18, UINT64_MAX), sizeof patched, VKLM_BAD_FILE, "key number 1", "at most");
+}
+END_TEST
+
+START_TEST(unknown_value_types_are_refused)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_raw(w, "a.b", 13, "\0\0\0\0\0\0\0\0", 8);
+    refused_file(w, "key 'a.b'", "value type 13");
+    w = gguf_writer_new();
+    gguf_put_raw(w, "a.b", UINT32_MAX, "\0\0\0\0\0\0\0\0", 8);
+    refused_file(w, "key 'a.b'", "value type 4294967295");
+    w = gguf_writer_new();
+    gguf_put_array(w, "a.b", 13, 1, "\0\0\0\0\0\0\0\0", 8);
+    refused_file(w, "key 'a.b'", "element type 13");
+    w = gguf_writer_new();
+    gguf_put_array(w, "a.b", 9, 1, "\4\0\0\0\1\0\0\0\0\0\0\0\7\0\0\0", 16);
+    refused_file(w, "key 'a.b'", "arrays of arrays");
+}
+END_TEST
+
+START_TEST(strings_longer_than_the_file_are_refused)
+{
+    static const uint64_t lengths[] = {6, 1 << 30, (1 << 30) + 1, INT64_MAX, UINT64_MAX};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        uint8_t value[13] = "12345678hello";
+        gguf_patch_u64(value, 0, lengths[i]);
+        gguf_writer *w = gguf_writer_new();
+        gguf_put_raw(w, "a.b", 8, value, sizeof value);
+        refused_file(w, "key 'a.b'", i < 2 ? "truncated" : "at most 2^30");
+        w = gguf_writer_new();
+        gguf_put_array(w, "a.b", 8, 1, value, sizeof value);
+        refused_file(w, "key 'a.b'", i < 2 ? "truncated" : "at most 2^30");
+    }
+}
+END_TEST
+
+START_TEST(arrays_longer_than_the_file_are_refused)
+{
+    static const uint64_t counts[] = {2, 1 << 30, (1 << 30) + 1, INT64_MAX / 8, INT64_MAX};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (uint32_t type = 0; type <= 12; type++) {
+            if (type == 9) continue;
+            gguf_writer *w = gguf_writer_new();
+            const size_t size = type < 2 || type == 7 ? 1 : type < 4 ? 2 : type < 7 ? 4 : 8;
+            gguf_put_array(w, "a.b", type, counts[i], "\0\0\0\0\0\0\0\0", size);
+            refused_file(w, "key 'a.b'", "the number of elements");
+        }
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_array(w, "a.b", 0, UINT64_MAX, NULL, 0);
+    refused_file(w, "key 'a.b'", "negative");
+}
+END_TEST
+
+START_TEST(bools_are_0_or_1)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_raw(w, "a.b", 7, "\2", 1);
+    refused_file(w, "key 'a.b'", "a bool is 2");
+    w = gguf_writer_new();
+    gguf_put_array(w, "a.b", 7, 4, "\1\0\1\xff", 4);
+    refused_file(w, "key 'a.b'", "a bool is 255");
+}
+END_TEST
+
+START_TEST(the_alignment_is_a_u32_and_a_power_of_two)
+{
+    static const uint32_t good[] = {1, 2, 4, 8, 16, 64, 4096}, bad[] = {0, 3, 24, UINT32_MAX};
+    const float weights[3] = {1, 2, 3};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        gguf_writer *w = gguf_writer_new();
+        gguf_writer_set_alignment(w, good[i]);
+        gguf_put_tensor(w, "a", F32, 1, (uint64_t[]){3}, weights, sizeof weights);
+        gguf_put_tensor(w, "b", F32, 1, (uint64_t[]){3}, weights, sizeof weights);
+        accepted_file(w);
+        ck_assert_mem_eq(vki_gguf_find_tensor(&gguf, "b")->data, weights, sizeof weights);
+        gguf_writer_free(w);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gguf_writer *w = gguf_writer_new();
+        gguf_put_u32(w, "general.alignment", bad[i]);
+        refused_file(w, "key 'general.alignment'", "power of two");
+    }
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_u64(w, "general.alignment", 32);
+    refused_file(w, "key 'general.alignment'", "u64, expected u32");
+    w = gguf_writer_new();
+    gguf_put_u32s(w, "general.alignment", 1, (uint32_t[]){32});
+    refused_file(w, "key 'general.alignment'", "array of u32, expected u32");
+}
+END_TEST
+
+START_TEST(an_alignment_beyond_the_file_puts_the_data_past_its_end)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_u32(w, "general.alignment", 0x80000000);
+    gguf_put_tensor(w, "a", F32, 1, (uint64_t[]){3}, NULL, 12);
+    refused_file(w, "tensor data: truncated", "byte 2147483648");
+}
+END_TEST
+
+/* ---- Tensors ------------------------------------------------------------------------------- */
+
+START_TEST(tensors_have_short_names_that_occur_once)
+{
+    char name[65];
+    memset(name, 'n', sizeof name);
+    name[64] = '\0';
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_tensor(w, name, F32, 1, (uint64_t[]){1}, NULL, 4);
+    refused_file(w, "tensor number 1", "64 bytes, at most 63");
+    w = gguf_writer_new();
+    gguf_put_tensor(w, name + 1, F32, 1, (uint64_t[]){1}, NULL, 4);
+    accepted_file(w);
+    ck_assert_ptr_nonnull(vki_gguf_find_tensor(&gguf, name + 1));
+    gguf_writer_free(w);
+    w = gguf_writer_new();
+    gguf_put_tensor(w, "", F32, 1, (uint64_t[]){1}, NULL, 4);
+    refused_file(w, "tensor number 1", "empty");
+    w = gguf_writer_new();
+    gguf_put_tensor(w, "a\n", F32, 1, (uint64_t[]){1}, NULL, 4);
+    refused_file(w, "tensor number 1", "0x0a");
+    w = gguf_writer_new();
+    gguf_put_tensor(w, "a", F32, 1, (uint64_t[]){1}, NULL, 4);
+    gguf_put_tensor(w, "b", F32, 1, (uint64_t[]){1}, NULL, 4);
+    gguf_put_tensor(w, "a", F16, 1, (uint64_t[]){1}, NULL, 2);
+    refused_file(w, "tensor 'a'", "twice");
+}
+END_TEST
+
+START_TEST(tensors_have_at_most_four_dimensions)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_tensor(w, "a", F32, 5, (uint64_t[]){1, 1, 1, 1, 1}, NULL, 4);
+    refused_file(w, "tensor 'a'", "5 dimensions");
+    w = gguf_writer_new();
+    gguf_put_tensor(w, "a", F32, 4, (uint64_t[]){1, 2, 3, 4}, NULL, 96);
+    accepted_file(w);
+    ck_assert_uint_eq(gguf.tensors[0].size_bytes, 96);
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(no_dimensions_are_one_element_and_a_dimension_of_0_is_none)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_tensor(w, "scalar", F32, 0, NULL, "\0\0\x80\x3f", 4);
+    gguf_put_tensor(w, "none", Q4_0, 2, (uint64_t[]){0, 7}, NULL, 0);
+    gguf_put_tensor(w, "last", F32, 1, (uint64_t[]){1}, "\0\0\0\x40", 4);
+    gguf_put_tensor(w, "nothing", F32, 3, (uint64_t[]){5, 0, 1}, NULL, 0);
+    uint8_t *bytes;
+    size_t size;
+    gguf_writer_finish(w, &bytes, &size);
+    expect_ok(parse(bytes, size - 28)); /* the padding behind the last element is missing */
+    const vki_gguf_tensor *scalar = vki_gguf_find_tensor(&gguf, "scalar");
+    ck_assert_uint_eq(scalar->n_dims, 0);
+    ck_assert_uint_eq(scalar->size_bytes, 4);
+    ck_assert_uint_eq(scalar->ne[0], 1);
+    ck_assert_uint_eq(vki_gguf_find_tensor(&gguf, "none")->size_bytes, 0);
+    ck_assert_uint_eq(vki_gguf_find_tensor(&gguf, "nothing")->ne[1], 0);
+    ck_assert_mem_eq(vki_gguf_find_tensor(&gguf, "last")->data, "\0\0\0\x40", 4);
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(sizes_that_overflow_are_refused)
+{
+    static const struct {
+        uint32_t id;
+        uint64_t ne[4];
+        const char *words;
+    } cases[] = {
+        {F32, {(uint64_t)1 << 63, 1, 1, 1}, "dimension 0 is negative"},
+        {F32, {1, 1, 1, UINT64_MAX}, "dimension 3 is negative"},
+        {F32, {(uint64_t)1 << 32, (uint64_t)1 << 31, 1, 1}, "elements overflows"},
+        {F32, {(uint64_t)1 << 32, (uint64_t)1 << 32, 1, 1}, "elements overflows"},
+        {F32, {1 << 20, 1 << 20, 1 << 20, 1 << 20}, "elements overflows"},
+        {F32, {(uint64_t)1 << 61, 1, 1, 1}, "bytes overflows"},
+        {F32, {(uint64_t)1 << 62, 1, 1, 1}, "bytes overflows"},
+        {28, {(uint64_t)1 << 62, 1, 1, 1}, "bytes overflows"}, /* F64 */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_writer *w = gguf_writer_new();
+        gguf_put_tensor(w, "a", cases[i].id, 4, cases[i].ne, NULL, 4);
+        refused_file(w, "tensor 'a'", cases[i].words);
+    }
+}
+END_TEST
+
+START_TEST(the_sum_of_sizes_that_overflows_is_refused)
+{
+    gguf_writer *w = gguf_writer_new();
+    const uint64_t most = (uint64_t)1 << 60; /* 2^62 bytes */
+    for (uint64_t i = 0; i < 4; i++) {
+        const char name[2] = {(char)('a' + i), '\0'};
+        gguf_put_tensor_info(w, name, F32, 1, &most, i << 62);
+    }
+    refused_file(w, "tensor 'd'", "all tensors overflows");
+}
+END_TEST
+
+START_TEST(unknown_and_removed_types_are_refused_by_tensor_and_id)
+{
+    for (uint32_t id = 0; id < 50; id++) {
+        const char *name;
+        uint32_t weights = 256, bytes = 4;
+        const bool removed = id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38);
+        const bool known = vki_ggml_type(id, &name, &weights, &bytes);
+        ck_assert_int_eq(known, !removed && id < 43);
+        gguf_writer *w = gguf_writer_new();
+        gguf_put_tensor(w, "blk.0.x", id, 1, (uint64_t[]){weights}, NULL, bytes);
+        if (known) {
+            accepted_file(w);
+            ck_assert_uint_eq(gguf.tensors[0].size_bytes, bytes);
+            gguf_writer_free(w);
+        } else {
+            char words[32];
+            snprintf(words, sizeof words, "type id %u ", (unsigned)id);
+            refused_file(w, "tensor 'blk.0.x'", words);
+        }
+    }
+}
+END_TEST
+
+START_TEST(rows_are_whole_blocks)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_tensor(w, "a", Q4_0, 2, (uint64_t[]){48, 2}, NULL, 54);
+    refused_file(w, "tensor 'a'", "rows of 48 weights are not whole Q4_0 blocks of 32");
+    w = gguf_writer_new();
+    gguf_put_tensor(w, "a", Q4_0, 0, NULL, NULL, 18);
+    refused_file(w, "tensor 'a'", "rows of 1 weights");
+}
+END_TEST
+
+START_TEST(a_type_that_vklm_cannot_run_is_read_soundly)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_tensor(w, "a", IQ4_XS, 2, (uint64_t[]){512, 3}, NULL, 2 * 136 * 3);
+    gguf_put_tensor(w, "b", F32, 1, (uint64_t[]){1}, "\0\0\x80\x3f", 4);
+    accepted_file(w);
+    ck_assert_uint_eq(gguf.tensors[0].size_bytes, 2 * 136 * 3);
+    ck_assert_mem_eq(gguf.tensors[1].data, "\0\0\x80\x3f", 4);
+    gguf_writer_free(w);
+}
+END_TEST
+
+/* Two tensors of 8 bytes; the second one's offset is the one that lies. */
+static void refused_offset(uint64_t first, uint64_t second, const char *name, const char *words)
+{
+    gguf_writer *w = gguf_writer_new();
+    const uint64_t ne = 2;
+    gguf_put_tensor_info(w, "a", F32, 1, &ne, first);
+    gguf_put_tensor_info(w, "b", F32, 1, &ne, second);
+    gguf_put_tensor(w, "c", F32, 1, (uint64_t[]){64}, NULL, 256); /* so that there are bytes */
+    refused_file(w, name, words);
+}
+
+START_TEST(offsets_are_aligned_in_order_and_without_gaps)
+{
+    refused_offset(0, 8, "tensor 'b'", "offset 8 is not a multiple of the alignment 32");
+    refused_offset(0, 0, "tensor 'b'", "offset 0, expected 32: tensors overlap");
+    refused_offset(0, 64, "tensor 'b'", "offset 64, expected 32: tensors leave a gap");
+    refused_offset(32, 0, "tensor 'a'", "offset 32, expected 0: tensors leave a gap");
+    refused_offset(0, UINT64_MAX - 31, "tensor 'b'", "expected 32");
+}
+END_TEST
+
+/* ---- Typed reads --------------------------------------------------------------------------- */
+
+static gguf_writer *numbers(void)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_u8(w, "u8", 200);
+    gguf_put_i8(w, "i8", -100);
+    gguf_put_u16(w, "u16", 60000);
+    gguf_put_i16(w, "i16", -30000);
+    gguf_put_u32(w, "u32", 4000000000);
+    gguf_put_i32(w, "i32", 2000000000);
+    gguf_put_u64(w, "u64", UINT64_MAX);
+    gguf_put_i64(w, "i64", INT64_MIN);
+    gguf_put_f32(w, "f32", 0.5f);
+    gguf_put_f64(w, "f64", -0.25);
+    gguf_put_f64(w, "f64.large", 1e300);
+    gguf_put_f32(w, "f32.nan", NAN);
+    gguf_put_bool(w, "bool", true);
+    gguf_put_string_n(w, "string", "a\0b", 3);
+    gguf_put_u32s(w, "array", 1, (uint32_t[]){1});
+    return w;
+}
+
+static void bad_read(vklm_status status, const char *key, const char *words)
+{
+    char quoted[32];
+    snprintf(quoted, sizeof quoted, "key '%s'", key);
+    ck_assert_int_eq(status, VKLM_BAD_FILE);
+    expect_words("some.gguf: ", quoted, words);
+}
+
+START_TEST(integers_of_any_width_are_read_where_they_fit)
+{
+    gguf_writer *w = numbers();
+    accepted_file(w);
+    uint64_t wide = 7;
+    uint32_t narrow = 7;
+    bool found = false;
+    expect_ok(vki_gguf_u64(&gguf, "u8", 200, &error, &wide, &found));
+    ck_assert(found && wide == 200);
+    bad_read(vki_gguf_u64(&gguf, "u8", 199, &error, &wide, NULL), "u8",
+             "is 200, expected 0 to 199");
+    expect_ok(vki_gguf_u32(&gguf, "u16", &error, &narrow, NULL));
+    ck_assert_uint_eq(narrow, 60000);
+    expect_ok(vki_gguf_u32(&gguf, "u32", &error, &narrow, NULL));
+    ck_assert_uint_eq(narrow, 4000000000);
+    expect_ok(vki_gguf_u32(&gguf, "i32", &error, &narrow, NULL));
+    ck_assert_uint_eq(narrow, 2000000000);
+    expect_ok(vki_gguf_u64(&gguf, "u64", UINT64_MAX, &error, &wide, NULL));
+    ck_assert_uint_eq(wide, UINT64_MAX);
+    bad_read(vki_gguf_u32(&gguf, "u64", &error, &narrow, &found), "u64", "is 18446744073709551615");
+    ck_assert(found);
+    ck_assert_uint_eq(narrow, 2000000000);
+    bad_read(vki_gguf_u32(&gguf, "i8", &error, &narrow, NULL), "i8", "is -100, expected 0 to");
+    bad_read(vki_gguf_u32(&gguf, "i16", &error, &narrow, NULL), "i16", "is -30000");
+    bad_read(vki_gguf_u64(&gguf, "i64", UINT64_MAX, &error, &wide, NULL), "i64",
+             "is -9223372036854775808");
+    bad_read(vki_gguf_u32(&gguf, "f32", &error, &narrow, NULL), "f32", "f32, expected an integer");
+    bad_read(vki_gguf_u32(&gguf, "bool", &error, &narrow, NULL), "bool", "expected an integer");
+    bad_read(vki_gguf_u32(&gguf, "string", &error, &narrow, NULL), "string", "expected an integer");
+    bad_read(vki_gguf_u32(&gguf, "array", &error, &narrow, NULL), "array", "array of u32");
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(floats_bools_and_strings_are_read_as_such)
+{
+    gguf_writer *w = numbers();
+    accepted_file(w);
+    float number = 0;
+    bool flag = false;
+    vki_string text = {0};
+    expect_ok(vki_gguf_f32(&gguf, "f32", &error, &number, NULL));
+    ck_assert(number == 0.5f);
+    expect_ok(vki_gguf_f32(&gguf, "f64", &error, &number, NULL));
+    ck_assert(number == -0.25f);
+    bad_read(vki_gguf_f32(&gguf, "f64.large", &error, &number, NULL), "f64.large", "finite");
+    bad_read(vki_gguf_f32(&gguf, "f32.nan", &error, &number, NULL), "f32.nan", "finite");
+    bad_read(vki_gguf_f32(&gguf, "u32", &error, &number, NULL), "u32", "u32, expected f32");
+    ck_assert(number == -0.25f);
+    expect_ok(vki_gguf_bool(&gguf, "bool", &error, &flag, NULL));
+    ck_assert(flag);
+    bad_read(vki_gguf_bool(&gguf, "u8", &error, &flag, NULL), "u8", "u8, expected bool");
+    expect_ok(vki_gguf_string(&gguf, "string", &error, &text, NULL));
+    ck_assert_uint_eq(text.len, 3);
+    ck_assert_mem_eq(text.text, "a\0b", 3);
+    bad_read(vki_gguf_string(&gguf, "u8", &error, &text, NULL), "u8", "u8, expected string");
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(absent_keys_leave_the_default)
+{
+    expect_ok(parse(known_file, sizeof known_file));
+    uint64_t wide = 1;
+    uint32_t narrow = 2;
+    float number = 3;
+    bool flag = true, found = true;
+    vki_string text = {"x", 1};
+    const vki_gguf_value *array = gguf.values;
+    expect_ok(vki_gguf_u64(&gguf, "none", 9, &error, &wide, &found));
+    ck_assert(!found && wide == 1);
+    expect_ok(vki_gguf_u32(&gguf, "none", &error, &narrow, NULL));
+    expect_ok(vki_gguf_f32(&gguf, "none", &error, &number, NULL));
+    expect_ok(vki_gguf_bool(&gguf, "none", &error, &flag, NULL));
+    expect_ok(vki_gguf_string(&gguf, "none", &error, &text, NULL));
+    expect_ok(vki_gguf_array_of(&gguf, "none", VKI_GGUF_INTS, &error, &array));
+    ck_assert(narrow == 2 && number == 3 && flag && text.len == 1);
+    ck_assert_ptr_null(array);
+}
+END_TEST
+
+START_TEST(arrays_are_read_by_kind)
+{
+    gguf_writer *w = gguf_writer_new();
+    const vki_gguf_value *array = NULL;
+    gguf_put_strings(w, "s", 3, (const char *[]){"", "two", "3"});
+    gguf_put_i32s(w, "i", 2, (int32_t[]){-5, 6});
+    gguf_put_array(w, "u64", 10, 2, (uint64_t[]){UINT64_MAX, 7}, 16);
+    gguf_put_array(w, "i8", 1, 2, (int8_t[]){-1, 1}, 2);
+    gguf_put_array(w, "f64", 12, 2, (double[]){0.1, 2}, 16);
+    gguf_put_f32s(w, "f", 2, (float[]){1.5f, -2});
+    gguf_put_bools(w, "b", 3, (bool[]){true, false, true});
+    gguf_put_strings(w, "empty", 0, NULL);
+    gguf_put_u32(w, "scalar", 4);
+    accepted_file(w);
+    expect_ok(vki_gguf_array_of(&gguf, "s", VKI_GGUF_STRINGS, &error, &array));
+    ck_assert_uint_eq(array->count, 3);
+    ck_assert_uint_eq(vki_gguf_string_at(array, 0).len, 0);
+    ck_assert_mem_eq(vki_gguf_string_at(array, 1).text, "two", 3);
+    ck_assert_mem_eq(vki_gguf_string_at(array, 2).text, "3", 1);
+    expect_ok(vki_gguf_array_of(&gguf, "i", VKI_GGUF_INTS, &error, &array));
+    ck_assert_int_eq(vki_gguf_int_at(array, 0), -5);
+    expect_ok(vki_gguf_array_of(&gguf, "u64", VKI_GGUF_INTS, &error, &array));
+    ck_assert_int_eq(vki_gguf_int_at(array, 0), INT64_MAX);
+    ck_assert_int_eq(vki_gguf_int_at(array, 1), 7);
+    expect_ok(vki_gguf_array_of(&gguf, "i8", VKI_GGUF_INTS, &error, &array));
+    ck_assert_int_eq(vki_gguf_int_at(array, 0), -1);
+    expect_ok(vki_gguf_array_of(&gguf, "b", VKI_GGUF_INTS, &error, &array));
+    ck_assert_int_eq(vki_gguf_int_at(array, 2), 1);
+    expect_ok(vki_gguf_array_of(&gguf, "f", VKI_GGUF_FLOATS, &error, &array));
+    ck_assert(vki_gguf_float_at(array, 1) == -2);
+    expect_ok(vki_gguf_array_of(&gguf, "f64", VKI_GGUF_FLOATS, &error, &array));
+    ck_assert(vki_gguf_float_at(array, 0) == 0.1);
+    expect_ok(vki_gguf_array_of(&gguf, "empty", VKI_GGUF_STRINGS, &error, &array));
+    ck_assert_uint_eq(array->count, 0);
+    bad_read(vki_gguf_array_of(&gguf, "s", VKI_GGUF_INTS, &error, &array), "s",
+             "array of string, expected array of int");
+    ck_assert_ptr_null(array);
+    bad_read(vki_gguf_array_of(&gguf, "i", VKI_GGUF_FLOATS, &error, &array), "i",
+             "expected array of floats");
+    bad_read(vki_gguf_array_of(&gguf, "f", VKI_GGUF_STRINGS, &error, &array), "f", "array of f32");
+    bad_read(vki_gguf_array_of(&gguf, "scalar", VKI_GGUF_INTS, &error, &array), "scalar",
+             "is of type u32");
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(thousands_of_keys_and_tensors_are_found)
+{
+    enum { N = 5000 };
+    gguf_writer *w = gguf_writer_new();
+    char name[32];
+    for (uint32_t i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "key.%u", (unsigned)i);
+        gguf_put_u32(w, name, i);
+        snprintf(name, sizeof name, "tensor.%u", (unsigned)i);
+        gguf_put_tensor(w, name, F32, 1, (uint64_t[]){1}, &i, 4);
+    }
+    accepted_file(w);
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t value = N;
+        snprintf(name, sizeof name, "key.%u", (unsigned)i);
+        expect_ok(vki_gguf_u32(&gguf, name, &error, &value, NULL));
+        ck_assert_uint_eq(value, i);
+        snprintf(name, sizeof name, "tensor.%u", (unsigned)i);
+        ck_assert_mem_eq(vki_gguf_find_tensor(&gguf, name)->data, &i, 4);
+    }
+    ck_assert_ptr_null(vki_gguf_find(&gguf, "key.5000"));
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(a_vocabulary_of_600000_strings_is_indexed)
+{
+    enum { N = 600000 };
+    gguf_writer *w = gguf_writer_new();
+    const char **texts = malloc(N * sizeof *texts);
+    static char digits[N][12];
+    for (int i = 0; i < N; i++) {
+        snprintf(digits[i], sizeof digits[i], "%d", i);
+        texts[i] = digits[i];
+    }
+    gguf_put_strings(w, "tokens", N, texts);
+    accepted_file(w);
+    const vki_gguf_value *tokens = vki_gguf_find(&gguf, "tokens");
+    for (int i = 0; i < N; i += 997) {
+        const vki_string text = vki_gguf_string_at(tokens, (uint64_t)i);
+        ck_assert_uint_eq(text.len, strlen(digits[i]));
+        ck_assert_mem_eq(text.text, digits[i], text.len);
+    }
+    free(texts);
+    gguf_writer_free(w);
+}
+END_TEST
+
+/* ---- Files and split models ---------------------------------------------------------------- */
+
+static char folder[64];
+
+static void make_folder(void)
+{
+    setup();
+    strcpy(folder, "/tmp/vklm-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static const char *part_path(unsigned part, unsigned n_parts)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/m-%05u-of-%05u.gguf", folder, part + 1, n_parts);
+    return path;
+}
+
+static void remove_folder(void)
+{
+    char path[128];
+    vki_gguf_close(&gguf);
+    for (unsigned n = 1; n <= 4; n++)
+        for (unsigned i = 0; i < n; i++) remove(part_path(i, n));
+    snprintf(path, sizeof path, "%s/other.gguf", folder);
+    remove(path);
+    rmdir(folder);
+}
+
+typedef struct part {
+    unsigned no, count, n_tensors; /* what it says */
+    const char *tensors[3];        /* what it holds, each 4 bytes: its name */
+} part;
+
+static void write_part(const char *path, const part *p)
+{
+    gguf_writer *w = gguf_writer_new();
+    if (p->no == 0) gguf_put_string(w, "general.architecture", "llama");
+    gguf_put_u16(w, "split.no", (uint16_t)p->no);
+    gguf_put_u16(w, "split.count", (uint16_t)p->count);
+    gguf_put_i32(w, "split.tensors.count", (int32_t)p->n_tensors);
+    for (int i = 0; i < 3 && p->tensors[i]; i++) {
+        char data[4] = {0};
+        memcpy(data, p->tensors[i], strlen(p->tensors[i]));
+        gguf_put_tensor(w, p->tensors[i], F32, 1, (uint64_t[]){1}, data, 4);
+    }
+    ck_assert(gguf_writer_save(w, path));
+    gguf_writer_free(w);
+}
+
+/* Three parts, the first without tensors, the last with two; one of them may be another. */
+static const char *write_model(unsigned changed, const part *other)
+{
+    static const part parts[3] = {{0, 3, 3, {0}}, {1, 3, 3, {"one"}}, {2, 3, 3, {"two", "tri"}}};
+    for (unsigned i = 0; i < 3; i++)
+        write_part(part_path(i, 3), other && i == changed ? other : &parts[i]);
+    return part_path(0, 3);
+}
+
+static void refused_model(const char *path, vklm_status wanted, const char *file, const char *words)
+{
+    const vklm_status status = vki_gguf_open(&gguf, &host, path, &error);
+    ck_assert_msg(status == wanted, "%s: %s", vklm_status_name(status), error.text);
+    ck_assert_msg(strstr(error.text, file) != NULL, "no \"%s\": %s", file, error.text);
+    ck_assert_msg(strstr(error.text, words) != NULL, "no \"%s\": %s", words, error.text);
+    ck_assert_ptr_null(gguf.host);
+}
+
+START_TEST(a_split_model_is_one)
+{
+    expect_ok(vki_gguf_open(&gguf, &host, write_model(0, NULL), &error));
+    ck_assert_uint_eq(gguf.n_tensors, 3);
+    ck_assert_uint_eq(gguf.n_maps, 3);
+    static const char *const names[3] = {"one", "two", "tri"};
+    for (int i = 0; i < 3; i++) {
+        const vki_gguf_tensor *tensor = vki_gguf_find_tensor(&gguf, names[i]);
+        ck_assert_ptr_eq(tensor, &gguf.tensors[i]);
+        ck_assert_mem_eq(tensor->data, names[i], 4);
+    }
+    ck_assert_ptr_nonnull(vki_gguf_find(&gguf, "general.architecture"));
+    uint64_t sum = 0;
+    for (size_t i = 0; i < 3; i++) sum += gguf.maps[i].size_bytes;
+    ck_assert_uint_eq(gguf.file_bytes, sum);
+}
+END_TEST
+
+START_TEST(a_later_part_says_to_open_the_first)
+{
+    write_model(0, NULL);
+    refused_model(part_path(1, 3), VKLM_BAD_FILE, "m-00002-of-00003.gguf: part 2 of 3",
+                  "open the first");
+}
+END_TEST
+
+START_TEST(a_missing_part_is_named)
+{
+    write_model(0, NULL);
+    remove(part_path(2, 3));
+    refused_model(part_path(0, 3), VKLM_IO_ERROR, "m-00003-of-00003.gguf", "cannot be opened");
+}
+END_TEST
+
+START_TEST(parts_must_agree)
+{
+    static const part swapped = {2, 3, 3, {"one"}}, counts = {1, 4, 3, {"one"}},
+                      twice = {2, 3, 3, {"two", "one"}}, fewer = {2, 3, 3, {"two"}},
+                      whole = {0, 1, 0, {"one"}};
+    refused_model(write_model(1, &swapped), VKLM_BAD_FILE, "m-00002-of-",
+                  "part 3 of 3, expected 2 of 3");
+    refused_model(write_model(1, &counts), VKLM_BAD_FILE, "m-00002-of-",
+                  "part 2 of 4, expected 2 of 3");
+    refused_model(write_model(1, &whole), VKLM_BAD_FILE, "m-00002-of-",
+                  "part 1 of 1, expected 2 of 3");
+    refused_model(write_model(2, &twice), VKLM_BAD_FILE, "m-00003-of-",
+                  "tensor 'one' occurs twice");
+    refused_model(write_model(2, &fewer), VKLM_BAD_FILE, "hold 2 tensors",
+                  "split.tensors.count says 3");
+}
+END_TEST
+
+START_TEST(a_first_part_under_another_name_is_refused)
+{
+    static const part first = {0, 3, 3, {0}};
+    char path[128];
+    snprintf(path, sizeof path, "%s/other.gguf", folder);
+    write_part(path, &first);
+    refused_model(path, VKLM_BAD_FILE, "other.gguf", "must end in -00001-of-00003.gguf");
+}
+END_TEST
+
+START_TEST(a_part_without_its_keys_is_refused)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_u16(w, "split.count", 3);
+    ck_assert(gguf_writer_save(w, part_path(0, 3)));
+    refused_model(part_path(0, 3), VKLM_BAD_FILE, "key 'split.no'", "missing");
+    gguf_put_u16(w, "split.no", 0);
+    ck_assert(gguf_writer_save(w, part_path(0, 3)));
+    refused_model(part_path(0, 3), VKLM_BAD_FILE, "key 'split.tensors.count'", "missing");
+    gguf_put_i32(w, "split.tensors.count", -1);
+    ck_assert(gguf_writer_save(w, part_path(0, 3)));
+    refused_model(part_path(0, 3), VKLM_BAD_FILE, "key 'split.tensors.count'", "-1");
+    gguf_writer_free(w);
+}
+END_TEST
+
+START_TEST(one_part_of_one_is_whole)
+{
+    static const part only = {0, 1, 1, {"one"}};
+    write_part(part_path(0, 1), &only);
+    expect_ok(vki_gguf_open(&gguf, &host, part_path(0, 1), &error));
+    ck_assert_uint_eq(gguf.n_tensors, 1);
+}
+END_TEST
+
+START_TEST(a_part_in_memory_is_refused)
+{
+    gguf_writer *w = gguf_writer_new();
+    gguf_put_u16(w, "split.no", 0);
+    gguf_put_u16(w, "split.count", 2);
+    gguf_put_i32(w, "split.tensors.count", 1);
+    refused_file(w, "first of 2 parts", NULL);
+}
+END_TEST
+
+START_TEST(files_that_cannot_be_opened_are_named)
+{
+    refused_model(part_path(0, 2), VKLM_IO_ERROR, part_path(0, 2), "cannot be opened");
+    refused_model(folder, VKLM_IO_ERROR, folder, "not a regular file");
+    FILE *file = fopen(part_path(0, 1), "wb");
+    fclose(file);
+    refused_model(part_path(0, 1), VKLM_BAD_FILE, part_path(0, 1), "empty");
+}
+END_TEST
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+typedef struct ration {
+    long left, alive; /* allocations until one fails; blocks not freed */
+} ration;
+
+static void *rationed(void *user, void *pointer, size_t size_bytes)
+{
+    ration *r = user;
+    if (size_bytes == 0) {
+        if (pointer) r->alive--;
+        free(pointer);
+        return NULL;
+    }
+    if (r->left-- <= 0) return NULL;
+    void *memory = realloc(pointer, size_bytes);
+    if (memory && !pointer) r->alive++;
+    return memory;
+}
+
+START_TEST(every_failed_allocation_is_survived)
+{
+    char path[128];
+    strcpy(path, write_model(0, NULL));
+    gguf_writer *w = known_writer();
+    static const char *const texts[] = {"a", "b"};
+    gguf_put_strings(w, "tokens", 2, texts);
+    gguf_put_u16(w, "split.no", 1);
+    gguf_put_u16(w, "split.count", 3);
+    gguf_put_i32(w, "split.tensors.count", 4);
+    ck_assert(gguf_writer_save(w, part_path(1, 3)));
+    gguf_writer_free(w);
+    static const part first = {0, 3, 4, {0}};
+    write_part(path, &first);
+    vklm_status status = VKLM_OUT_OF_MEMORY;
+    long k = 0;
+    for (; status != VKLM_OK; k++) {
+        ration r = {.left = k};
+        vki_host_init(&host, &(vklm_allocator){rationed, &r}, NULL);
+        status = vki_gguf_open(&gguf, &host, path, &error);
+        ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
+        if (status != VKLM_OK) ck_assert_ptr_null(gguf.host);
+        vki_gguf_close(&gguf);
+        ck_assert_int_eq(r.alive, 0);
+    }
+    ck_assert_int_gt(k, 10);
+    setup();
+}
+END_TEST
+
+START_TEST(closing_nothing_is_safe)
+{
+    vki_gguf_close(&gguf);
+    vki_gguf_close(&gguf);
+    ck_assert_ptr_null(gguf.host);
+}
+END_TEST
+
+static TCase *known_case(void)
+{
+    TCase *c = tcase_create("known file");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, the_writer_makes_the_known_file);
+    tcase_add_test(c, the_known_file_is_read);
+    tcase_add_test(c, a_file_cut_anywhere_is_refused_unless_only_padding_is_gone);
+    tcase_add_test(c, a_truncated_file_is_called_so_with_the_field);
+    tcase_add_test(c, bytes_behind_the_data_are_ignored);
+    tcase_add_test(c, another_magic_is_not_gguf);
+    tcase_add_test(c, versions_have_sentences_of_their_own);
+    tcase_add_test(c, counts_that_cannot_be_are_refused);
+    tcase_add_test(c, closing_nothing_is_safe);
+    return c;
+}
+
+static TCase *key_case(void)
+{
+    TCase *c = tcase_create("keys");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, keys_have_printable_names_that_occur_once);
+    tcase_add_test(c, a_name_longer_than_the_file_is_refused);
+    tcase_add_test(c, unknown_value_types_are_refused);
+    tcase_add_test(c, strings_longer_than_the_file_are_refused);
+    tcase_add_test(c, arrays_longer_than_the_file_are_refused);
+    tcase_add_test(c, bools_are_0_or_1);
+    tcase_add_test(c, the_alignment_is_a_u32_and_a_power_of_two);
+    tcase_add_test(c, an_alignment_beyond_the_file_puts_the_data_past_its_end);
+    tcase_add_test(c, integers_of_any_width_are_read_where_they_fit);
+    tcase_add_test(c, floats_bools_and_strings_are_read_as_such);
+    tcase_add_test(c, absent_keys_leave_the_default);
+    tcase_add_test(c, arrays_are_read_by_kind);
+    tcase_add_test(c, thousands_of_keys_and_tensors_are_found);
+    tcase_add_test(c, a_vocabulary_of_600000_strings_is_indexed);
+    return c;
+}
+
+static TCase *tensor_case(void)
+{
+    TCase *c = tcase_create("tensors");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, tensors_have_short_names_that_occur_once);
+    tcase_add_test(c, tensors_have_at_most_four_dimensions);
+    tcase_add_test(c, no_dimensions_are_one_element_and_a_dimension_of_0_is_none);
+    tcase_add_test(c, sizes_that_overflow_are_refused);
+    tcase_add_test(c, the_sum_of_sizes_that_overflows_is_refused);
+    tcase_add_test(c, unknown_and_removed_types_are_refused_by_tensor_and_id);
+    tcase_add_test(c, rows_are_whole_blocks);
+    tcase_add_test(c, a_type_that_vklm_cannot_run_is_read_soundly);
+    tcase_add_test(c, offsets_are_aligned_in_order_and_without_gaps);
+    return c;
+}
+
+static TCase *file_case(void)
+{
+    TCase *c = tcase_create("files");
+    tcase_add_checked_fixture(c, make_folder, remove_folder);
+    tcase_add_test(c, a_split_model_is_one);
+    tcase_add_test(c, a_later_part_says_to_open_the_first);
+    tcase_add_test(c, a_missing_part_is_named);
+    tcase_add_test(c, parts_must_agree);
+    tcase_add_test(c, a_first_part_under_another_name_is_refused);
+    tcase_add_test(c, a_part_without_its_keys_is_refused);
+    tcase_add_test(c, one_part_of_one_is_whole);
+    tcase_add_test(c, a_part_in_memory_is_refused);
+    tcase_add_test(c, files_that_cannot_be_opened_are_named);
+    tcase_add_test(c, every_failed_allocation_is_survived);
+    return c;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("gguf");
+    suite_add_tcase(suite, known_case());
+    suite_add_tcase(suite, key_case());
+    suite_add_tcase(suite, tensor_case());
+    suite_add_tcase(suite, file_case());
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
