@@ -216,11 +216,7 @@ static vklm_status read_rope_scaling(reader *r, vki_hparams *h)
     h->rope_original_context = h->context_length;
     TRY(read_count(r, "rope.scaling.original_context_length", &h->rope_original_context));
     h->rope_attention_factor = 1;
-    TRY(read_positive(r, "rope.scaling.attn_factor", &h->rope_attention_factor));
-    /* YaRN's temperature: longer contexts flatten the softmax, so q and k are sharpened. */
-    if (h->rope_scaling == VKI_ROPE_YARN)
-        h->rope_attention_factor *= 1 + 0.1f * logf(h->rope_factor);
-    return VKLM_OK;
+    return read_positive(r, "rope.scaling.attn_factor", &h->rope_attention_factor);
 }
 
 static vklm_status read_rope(reader *r, vki_hparams *h)

@@ -46,7 +46,7 @@ typedef struct vki_hparams {
     /* Rotary scaling, of the full layers only. */
     vki_rope_scaling rope_scaling;
     float rope_factor;             /* how many times the trained context the model was stretched */
-    float rope_attention_factor;   /* multiplies cos and sin */
+    float rope_attention_factor;   /* multiplies cos and sin, of both tables */
     uint32_t rope_original_context;
 } vki_hparams;
 

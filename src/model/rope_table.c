@@ -54,6 +54,13 @@ static double frequency(const vki_hparams *h, uint32_t which, uint32_t i, double
     return plain * kept + plain / h->rope_factor * (1 - kept);
 }
 
+/* YaRN sharpens q and k, because the softmax over a longer context is flatter. */
+static double temperature(const vki_hparams *h, uint32_t which)
+{
+    const bool yarn = which == VKI_ROPE_FULL && h->rope_scaling == VKI_ROPE_YARN;
+    return yarn ? 1 + 0.1 * log(h->rope_factor) : 1;
+}
+
 /* NULL in *divisors where the file has none. */
 static vklm_status find_divisors(const vki_hparams *h, const vki_gguf *gguf, vklm_error *error,
                                  const vki_gguf_tensor **divisors)
@@ -94,7 +101,7 @@ vklm_status vki_rope_table_make(const vki_hparams *hparams, const vki_gguf *gguf
         if (divisors) vki_format_decode(VKI_F32, divisors->data + i * sizeof divisor, 1, &divisor);
         frequencies[i] = frequency(hparams, which, i, divisor);
     }
-    const double factor = which == VKI_ROPE_FULL ? hparams->rope_attention_factor : 1;
+    const double factor = hparams->rope_attention_factor * temperature(hparams, which);
     for (uint64_t r = 0; r < row_count(hparams); r++, table += hparams->n_rot) {
         const bool low = r < VKI_ROPE_LOW;
         const uint64_t position = low ? r : (r - VKI_ROPE_LOW) * VKI_ROPE_LOW;

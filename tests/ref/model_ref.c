@@ -30,7 +30,7 @@ struct model_ref {
     size_t n_layer, d_model, n_head, n_head_kv, d_head, d_ff, n_vocab, n_rot, window;
     bool neox, gemma, f16_gelu;
     double epsilon, attention_scale;
-    double *frequencies[2], rope_factor; /* angle per position of each pair: full, windowed layers */
+    double *frequencies[2], rope_factor[2]; /* angle per position of each pair: full, windowed */
     matrix embedding, head;
     float *output_norm;
     layer *layers;
@@ -229,9 +229,11 @@ static void make_frequencies(model_ref *m, const vki_gguf *gguf)
     if (longrope)
         divisors = load_vector(gguf, -1, context > original ? "rope_factors_long" : "rope_factors_short",
                                "weight", pairs);
-    m->rope_factor = number(gguf, m, "rope.scaling.attn_factor", 1);
-    if (yarn) m->rope_factor *= 1 + 0.1 * log(factor);
-    for (int t = 0; t < 2; t++) m->frequencies[t] = allocate(pairs, sizeof(double));
+    for (int t = 0; t < 2; t++) {
+        m->frequencies[t] = allocate(pairs, sizeof(double));
+        m->rope_factor[t] = number(gguf, m, "rope.scaling.attn_factor", 1);
+    }
+    if (yarn) m->rope_factor[0] *= 1 + 0.1 * log(factor);
     for (size_t i = 0; i < pairs; i++) {
         const double exponent = -2.0 * (double)i / (double)m->n_rot;
         const double plain = pow(base, exponent) / (divisors ? divisors[i] : 1);
@@ -342,8 +344,8 @@ static void rotate(const model_ref *m, const layer *y, size_t position, double *
     const size_t pairs = m->n_rot / 2;
     for (size_t i = 0; i < pairs; i++) {
         const double angle = (double)position * m->frequencies[y->windowed][i];
-        const double c = cos(angle) * (y->windowed ? 1 : m->rope_factor);
-        const double s = sin(angle) * (y->windowed ? 1 : m->rope_factor);
+        const double c = cos(angle) * m->rope_factor[y->windowed];
+        const double s = sin(angle) * m->rope_factor[y->windowed];
         double *a = &head[m->neox ? i : 2 * i], *b = &head[m->neox ? i + pairs : 2 * i + 1];
         const double old_a = *a, old_b = *b;
         *a = old_a * c - old_b * s;
