@@ -42,9 +42,9 @@ typedef struct bench_test {
 } bench_test;
 
 static const char about[] =
-    "    Measures how many tokens a model digests (pp) and generates (tg) a second. A test runs once\n"
-    "    for each pair of a depth and a length. GB/s is what decode reads of weights in a second; a\n"
-    "    device's memory bandwidth is its bound.\n";
+    "    Measures how many tokens a model digests (pp) and generates (tg) a second, for each pair\n"
+    "    of a depth and a length. GB/s is what decode reads of weights in a second; the device's\n"
+    "    memory bandwidth is its bound.\n";
 
 static const char after[] =
     "EXIT STATUS\n"
@@ -81,7 +81,7 @@ static int parse(bench *b, int argc, char **argv)
     return args_parse(&program, argc, argv);
 }
 
-/* ---- Running a test ---------------------------------------------------------------------------- */
+/* ---- Running a test ------------------------------------------------------------------------- */
 
 /* xorshift64: the same ids in every run of the program. */
 static vklm_token draw_id(bench *b)
@@ -118,7 +118,7 @@ static bool generate(const bench *b, vklm_session *session, uint32_t n_tokens, u
     return false;
 }
 
-/* Brings the history to the test's depth, off the clock, adds the new ids, and runs on the clock. */
+/* Brings the history to the test's depth off the clock, adds the new ids, and runs on the clock. */
 static bool run_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elapsed_ns)
 {
     const uint32_t n_new = n_gen ? 1 : test->n_prompt;
@@ -130,8 +130,7 @@ static bool run_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elaps
         vklm_session_set_ids(test->session, test->ids, test->n_depth, &error, NULL);
     if (status == VKLM_OK && test->n_depth > 0 && !generate(b, test->session, 0, &unused_ns))
         return false;
-    if (status == VKLM_OK)
-        status = vklm_session_append_ids(test->session, new_ids, n_new, &error);
+    if (status == VKLM_OK) status = vklm_session_append_ids(test->session, new_ids, n_new, &error);
     if (status != VKLM_OK) setup_say(&b->setup, "%s", error.text);
     return status == VKLM_OK && generate(b, test->session, n_gen, elapsed_ns);
 }
@@ -148,8 +147,8 @@ static bool repeat(bench *b, bench_test *test)
 /* Prepares a session of its own for the test, so that no test inherits another's cache. */
 static bool run_test(bench *b, bench_test *test)
 {
-    const uint32_t n_gen = test->n_gen > 0 && test->n_gen < WARM_UP_TOKENS ? WARM_UP_TOKENS
-                                                                          : test->n_gen;
+    const uint32_t n_gen =
+        test->n_gen > 0 && test->n_gen < WARM_UP_TOKENS ? WARM_UP_TOKENS : test->n_gen;
     const uint32_t n_new = n_gen ? n_gen + 1 : test->n_prompt;
     /* One more than is stored: room for a token that is drawn and then dropped. */
     const vklm_session_params params = {.struct_size = sizeof params,
@@ -161,8 +160,7 @@ static bool run_test(bench *b, bench_test *test)
     test->ids = must_realloc(NULL, (test->n_depth + n_new) * sizeof *test->ids);
     for (uint32_t i = 0; i < test->n_depth; i++) test->ids[i] = draw_id(b);
     vklm_error error;
-    bool good =
-        vklm_session_create(b->setup.model, &params, &error, &test->session) == VKLM_OK;
+    bool good = vklm_session_create(b->setup.model, &params, &error, &test->session) == VKLM_OK;
     if (!good) setup_say(&b->setup, "%s", error.text);
     good = good && repeat(b, test);
     vklm_session_destroy(&test->session);
@@ -170,7 +168,7 @@ static bool run_test(bench *b, bench_test *test)
     return good;
 }
 
-/* ---- Printing ---------------------------------------------------------------------------------- */
+/* ---- Printing ------------------------------------------------------------------------------- */
 
 typedef struct summary {
     double average, deviation; /* deviation: of the sample, 0 for a single run */
@@ -181,7 +179,10 @@ static uint32_t count_tokens(const bench_test *test)
     return test->n_prompt + test->n_gen;
 }
 
-static double sample_ns(const bench_test *test, size_t i) { return (double)test->samples_ns[i]; }
+static double sample_ns(const bench_test *test, size_t i)
+{
+    return (double)test->samples_ns[i];
+}
 
 static double sample_rate(const bench_test *test, size_t i)
 {
@@ -221,8 +222,7 @@ static void print_table_row(const bench *b, const bench_test *test)
         " ----------------: | -------: |\n";
     char name[48], params[16], speed[48], gbps[16] = "";
     int len = snprintf(name, sizeof name, "%s%u", test->n_gen ? "tg" : "pp", count_tokens(test));
-    if (test->n_depth)
-        snprintf(name + len, sizeof name - (size_t)len, " @ d%u", test->n_depth);
+    if (test->n_depth) snprintf(name + len, sizeof name - (size_t)len, " @ d%u", test->n_depth);
     char unit = ' ';
     const double scaled = scale_params(b, &unit);
     snprintf(params, sizeof params, "%.2f %c", scaled, unit);
@@ -240,9 +240,12 @@ static void print_json_text(const char *key, const char *text)
     printf("    \"%s\": \"", key);
     for (; *text; text++) {
         const unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') printf("\\%c", c);
-        else if (c < 0x20) printf("\\u%04x", c);
-        else putchar(c);
+        if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20)
+            printf("\\u%04x", c);
+        else
+            putchar(c);
     }
     printf("\",\n");
 }
@@ -275,22 +278,26 @@ static void print_json_row(const bench *b, const bench_test *test)
     print_json_text("test_time", test->started);
     printf("    \"avg_ns\": %.0f,\n    \"stddev_ns\": %.0f,\n", ns.average, ns.deviation);
     printf("    \"avg_ts\": %.6f,\n    \"stddev_ts\": %.6f,\n", rate.average, rate.deviation);
-    if (test->n_gen) printf("    \"gbps\": %.6f,\n", count_gbps(b, rate.average));
-    else printf("    \"gbps\": null,\n");
+    if (test->n_gen)
+        printf("    \"gbps\": %.6f,\n", count_gbps(b, rate.average));
+    else
+        printf("    \"gbps\": null,\n");
     print_json_samples("samples_ns", test, sample_ns, 0);
     printf(",\n");
     print_json_samples("samples_ts", test, sample_rate, 6);
     printf("\n  }");
 }
 
-/* ---- The program ------------------------------------------------------------------------------- */
+/* ---- The program ---------------------------------------------------------------------------- */
 
 static bool run_and_print(bench *b, bench_test *test)
 {
     if (count_tokens(test) == 0) return true;
     if (!run_test(b, test)) return false;
-    if (b->output == 0) print_table_row(b, test);
-    else print_json_row(b, test);
+    if (b->output == 0)
+        print_table_row(b, test);
+    else
+        print_json_row(b, test);
     fflush(stdout);
     b->n_printed++;
     return true;
@@ -302,11 +309,11 @@ static bool run_all(bench *b)
     for (size_t d = 0; d < b->depths.count; d++) {
         const uint32_t depth = (uint32_t)b->depths.values[d];
         for (size_t i = 0; good && i < b->prompts.count; i++)
-            good = run_and_print(b, &(bench_test){.n_depth = depth,
-                                                  .n_prompt = (uint32_t)b->prompts.values[i]});
+            good = run_and_print(
+                b, &(bench_test){.n_depth = depth, .n_prompt = (uint32_t)b->prompts.values[i]});
         for (size_t i = 0; good && i < b->generations.count; i++)
-            good = run_and_print(b, &(bench_test){.n_depth = depth,
-                                                  .n_gen = (uint32_t)b->generations.values[i]});
+            good = run_and_print(
+                b, &(bench_test){.n_depth = depth, .n_gen = (uint32_t)b->generations.values[i]});
     }
     if (b->output == 1) puts(b->n_printed ? "\n]" : "[]");
     return good;

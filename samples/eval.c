@@ -24,8 +24,8 @@ typedef struct eval {
 } eval;
 
 static const char about[] =
-    "    Reads a prompt from stdin, or ids with --ids, and prints two lines: the ids of the prompt\n"
-    "    and the ids that the model continues it with, each the likeliest (the lowest id on ties).\n"
+    "    Reads a prompt from stdin, or ids with --ids, and prints two lines: the prompt's ids and\n"
+    "    the ids that the model continues it with, each the likeliest (the lowest id on ties).\n"
     "    End tokens do not stop it.\n";
 
 static const char after[] =
@@ -66,7 +66,7 @@ static int parse(eval *e, int argc, char **argv)
     return args_parse(&program, argc, argv);
 }
 
-/* ---- Prompt ------------------------------------------------------------------------------------ */
+/* ---- Prompt --------------------------------------------------------------------------------- */
 
 static void take_id(void *user, int64_t id)
 {
@@ -103,7 +103,7 @@ static bool read_prompt(eval *e)
     return e->n_prompt > 0;
 }
 
-/* ---- Evaluation -------------------------------------------------------------------------------- */
+/* ---- Evaluation ----------------------------------------------------------------------------- */
 
 /* Tokens to draw: one more where the last one's row is wanted. */
 static uint32_t count_draws(const eval *e)

@@ -71,8 +71,10 @@ static command_result save(conversation *c, const char *argument)
         good = fprintf(file, "%s[%s]\n%s\n", i ? "\n" : "", c->messages[i].role,
                        c->messages[i].content) > 0;
     if (file) good = fclose(file) == 0 && good;
-    if (good) fprintf(stderr, "%zu messages are saved in %s.\n", c->n, argument);
-    else fprintf(stderr, "%s cannot be written: %s.\n", argument, strerror(errno));
+    if (good)
+        fprintf(stderr, "%zu messages are saved in %s.\n", c->n, argument);
+    else
+        fprintf(stderr, "%s cannot be written: %s.\n", argument, strerror(errno));
     return COMMAND_DONE;
 }
 

@@ -1,8 +1,8 @@
 /* chat_conversation.c - see chat_conversation.h.
  *
  * A conversation that outgrows the context loses its oldest exchanges, never the system message.
- * All that follows a lost exchange must be digested anew, so that not just as much goes as must, but
- * half of the context is freed: that makes it a rare event instead of one at each turn.
+ * All that follows a lost exchange must be digested anew, so that not just as much goes as must,
+ * but half of the context is freed: that makes it a rare event instead of one at each turn.
  */
 #include "chat_conversation.h"
 
@@ -11,7 +11,7 @@
 
 #include "chat_interrupt.h"
 
-/* ---- Messages ---------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------- */
 
 static void insert(conversation *c, size_t at, const char *role, const char *content)
 {
@@ -41,7 +41,10 @@ static bool has_role(const conversation *c, size_t at, const char *role)
 }
 
 /* Index of the first message behind the system message. */
-static size_t first_exchange(const conversation *c) { return has_role(c, 0, "system"); }
+static size_t first_exchange(const conversation *c)
+{
+    return has_role(c, 0, "system");
+}
 
 void conversation_clear(conversation *c)
 {
@@ -87,7 +90,7 @@ bool conversation_drop_exchange(conversation *c)
     return true;
 }
 
-/* ---- From messages to the session -------------------------------------------------------------- */
+/* ---- From messages to the session ----------------------------------------------------------- */
 
 static uint32_t context_size(const conversation *c)
 {
@@ -100,10 +103,11 @@ static bool say_if_too_long(const conversation *c, size_t n_tokens)
 {
     const uint32_t size = context_size(c);
     if (n_tokens < size) return false;
-    setup_say(c->setup,
-              "this takes %zu tokens and leaves no room for a reply in the context of %u: shorten it, "
-              "or start with a larger -c (the model was trained for %u)",
-              n_tokens, size, c->setup->info.context_length);
+    setup_say(
+        c->setup,
+        "this takes %zu tokens and leaves no room for a reply in the context of %u: shorten it, "
+        "or start with a larger -c (the model was trained for %u)",
+        n_tokens, size, c->setup->info.context_length);
     return true;
 }
 
@@ -165,13 +169,12 @@ static vklm_status set_chat(conversation *c)
     const vklm_status fits = fit_chat(c);
     if (fits != VKLM_OK) return fits;
     vklm_error error;
-    const vklm_status status =
-        vklm_session_set_chat(c->session, c->messages, c->n, &error, NULL);
+    const vklm_status status = vklm_session_set_chat(c->session, c->messages, c->n, &error, NULL);
     if (status != VKLM_OK) setup_say(c->setup, "%s", error.text);
     return status;
 }
 
-/* ---- The reply --------------------------------------------------------------------------------- */
+/* ---- The reply ------------------------------------------------------------------------------ */
 
 /* Takes one event; false where the reply cannot be written. */
 static bool take_event(const vklm_event *event, sample_text *reply)
@@ -224,8 +227,7 @@ static void say_how_it_ended(const conversation *c, const vklm_event *last)
                   "the context of %u tokens is full: the reply is cut here (-c makes it larger)",
                   context_size(c));
     if (last->reason == VKLM_DONE_LENGTH && c->setup->verbose)
-        setup_say(c->setup, "the reply is cut after %u tokens, as -n asks",
-                  c->generate.max_tokens);
+        setup_say(c->setup, "the reply is cut after %u tokens, as -n asks", c->generate.max_tokens);
 }
 
 /* Generates with Ctrl-C at watch. */
@@ -253,7 +255,8 @@ reply_result conversation_reply(conversation *c)
     reply_result result = generate(c, &reply);
     if (result == REPLY_DONE || (result == REPLY_STOPPED && reply.len > 0))
         insert(c, c->n, "assistant", reply.len > 0 ? reply.bytes : "");
-    else drop(c, c->n - 1, 1);
+    else
+        drop(c, c->n - 1, 1);
     free(reply.bytes);
     /* A given seed makes a run repeatable, and yet /regen must write something else. */
     if (c->generate.sampling.seed) c->generate.sampling.seed++;

@@ -1,6 +1,6 @@
 /* chat_input.c - see chat_input.h. Built on libedit's own interface, of which three things are used
- * beyond reading a line: a function for the sequence that opens bracketed paste, some for Ctrl-C and
- * Ctrl-Z (keys like others while a line is edited, not signals), and the history with its file.
+ * beyond reading a line: a function for the sequence that opens bracketed paste, some for Ctrl-C
+ * and Ctrl-Z (keys like others while a line is edited, not signals), and the history with its file.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "chat_input.h"
@@ -28,7 +28,7 @@ struct chat_input {
     bool continues, left;
 };
 
-/* ---- History file ------------------------------------------------------------------------------ */
+/* ---- History file --------------------------------------------------------------------------- */
 
 static char *join(const char *folder, const char *rest)
 {
@@ -56,8 +56,10 @@ static char *find_history_path(void)
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char *path = NULL;
     /* The XDG rules: a relative path there counts as none. */
-    if (state && state[0] == '/') path = join(state, "/vklm/chat_history");
-    else if (home && home[0] == '/') path = join(home, "/.local/state/vklm/chat_history");
+    if (state && state[0] == '/')
+        path = join(state, "/vklm/chat_history");
+    else if (home && home[0] == '/')
+        path = join(home, "/.local/state/vklm/chat_history");
     if (path && make_folders(path)) return path;
     free(path);
     return NULL;
@@ -72,7 +74,7 @@ static void remember(chat_input *input, const char *line)
     if (input->history_path) history(input->history, &event, H_SAVE, input->history_path);
 }
 
-/* ---- Keys -------------------------------------------------------------------------------------- */
+/* ---- Keys ----------------------------------------------------------------------------------- */
 
 static chat_input *owner(EditLine *editor)
 {
@@ -113,8 +115,10 @@ static unsigned char suspend(EditLine *editor, int key)
 static void insert_pasted(EditLine *editor, wchar_t c)
 {
     const wchar_t one[] = {c, L'\0'};
-    if (c == L'\r' || c == L'\n') el_winsertstr(editor, newline_sign_wide);
-    else if (c >= L' ' || c == L'\t') el_winsertstr(editor, one);
+    if (c == L'\r' || c == L'\n')
+        el_winsertstr(editor, newline_sign_wide);
+    else if (c >= L' ' || c == L'\t')
+        el_winsertstr(editor, one);
 }
 
 /* Called behind the opening sequence: takes all up to the closing one. */
@@ -140,10 +144,14 @@ static unsigned char paste(EditLine *editor, int key)
 static void bind_keys(EditLine *editor)
 {
     static const char *const keys[][2] = {
-        {"\\e[200~", "vklm-paste"},    {"^C", "vklm-leave"},
-        {"^Z", "vklm-suspend"},        {"^R", "em-inc-search-prev"},
-        {"\\e[H", "ed-move-to-beg"},   {"\\e[F", "ed-move-to-end"},
-        {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5C", "em-next-word"},
+        {"\\e[200~", "vklm-paste"},
+        {"^C", "vklm-leave"},
+        {"^Z", "vklm-suspend"},
+        {"^R", "em-inc-search-prev"},
+        {"\\e[H", "ed-move-to-beg"},
+        {"\\e[F", "ed-move-to-end"},
+        {"\\e[3~", "ed-delete-next-char"},
+        {"\\e[1;5C", "em-next-word"},
         {"\\e[1;5D", "ed-prev-word"},
     };
     el_set(editor, EL_EDITOR, "emacs");
@@ -156,7 +164,7 @@ static void bind_keys(EditLine *editor)
     el_set(editor, EL_SETTY, "-d", "-isig", NULL);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------- */
+/* ---- Reading -------------------------------------------------------------------------------- */
 
 chat_input *input_open(const char *program)
 {

@@ -1,8 +1,8 @@
 /* chat_input.h - messages typed at a terminal: line editing, history, several lines.
  *
- * A line that ends in a backslash goes on in the next. Text pasted with line ends stays one message:
- * while it is edited and in the history, a line end shows as the character U+2424 (NL in one cell).
- * The prompt goes to the terminal itself, so that standard output can be piped.
+ * A line that ends in a backslash goes on in the next. Text pasted with line ends stays one
+ * message: while it is edited and in the history, a line end shows as the character U+2424 (NL in
+ * one cell). The prompt goes to the terminal itself, so that standard output can be piped.
  */
 #ifndef CHAT_INPUT_H
 #define CHAT_INPUT_H

@@ -1,5 +1,5 @@
-/* chat_interrupt.c - see chat_interrupt.h. A signal handler takes no argument, hence two statics; it
- * does only what a handler may: set a flag, and vklm_session_cancel. */
+/* chat_interrupt.c - see chat_interrupt.h. A signal handler takes no argument, hence two statics;
+ * it does only what a handler may: set a flag, and vklm_session_cancel. */
 #define _POSIX_C_SOURCE 200809L
 #include "chat_interrupt.h"
 
@@ -39,4 +39,7 @@ bool interrupt_end(void)
     return interrupted != 0;
 }
 
-const volatile sig_atomic_t *interrupt_flag(void) { return &interrupted; }
+const volatile sig_atomic_t *interrupt_flag(void)
+{
+    return &interrupted;
+}

@@ -1,5 +1,6 @@
-/* chat_interrupt.h - Ctrl-C while the program works: the first asks the work to stop, the next, where
- * the work does not listen, ends the program as the system does by default (exit code 130). */
+/* chat_interrupt.h - Ctrl-C while the program works: the first asks the work to stop, the next,
+ * where the work does not listen, ends the program as the system does by default (exit code 130).
+ */
 #ifndef CHAT_INTERRUPT_H
 #define CHAT_INTERRUPT_H
 
@@ -8,7 +9,7 @@
 
 #include "vklm/vklm.h"
 
-/* From now on the first Ctrl-C raises the flag and cancels the session's generation (NULL: none). */
+/* From now on the first Ctrl-C raises the flag and cancels the session's work (NULL: none). */
 void interrupt_begin(vklm_session *session);
 
 /* Back to the system's handling. Returns whether Ctrl-C came. */

@@ -32,17 +32,17 @@ typedef struct chat_options {
 
 static const char about[] =
     "    At a terminal, a conversation: type a message, get a reply. With -p, or with a prompt on\n"
-    "    standard input, one reply. Given both, the prompt is the text of -p, a newline, and standard\n"
-    "    input. Replies go to standard output, and nothing else does.\n"
+    "    standard input, one reply. Given both, the prompt is the text of -p, a newline, and\n"
+    "    standard input. Replies go to standard output, and nothing else does.\n"
     "\n"
     "    A model without a chat template continues the text as it stands; so does any with --raw.\n"
     "    Then a conversation is a series of texts that know nothing of each other.\n";
 
 static const char after[] =
     "KEYS\n"
-    "    Ctrl-C stops a reply; pressed again before it has stopped, it ends the program. At the prompt\n"
-    "    it gives up the line. Ctrl-D leaves. A line that ends in a backslash goes on in the next, and\n"
-    "    pasted text may have many lines.\n"
+    "    Ctrl-C stops a reply; pressed again before it has stopped, it ends the program. At the\n"
+    "    prompt it gives up the line. Ctrl-D leaves. A line that ends in a backslash goes on in\n"
+    "    the next, and pasted text may have many lines.\n"
     "\n"
     "COMMANDS\n"
     "    /help, /new, /system TEXT, /regen, /undo, /stats, /save FILE, /quit\n"
@@ -52,7 +52,8 @@ static const char after[] =
     "    ~/.editrc                                             keys, as for any libedit program\n"
     "\n"
     "EXIT STATUS\n"
-    "    0 success, 1 an error (its text says what helps), 2 a wrong command line, 130 interrupted\n"
+    "    0 success, 1 an error (its text says what helps), 2 a wrong command line, 130 "
+    "interrupted\n"
     "\n"
     "EXAMPLES\n"
     "    vklm-chat -m model.gguf\n"
@@ -70,8 +71,8 @@ static int parse(chat_options *o, int argc, char **argv)
         {ARGS_INTEGER, "-c, --context", "N", &o->context, 0, 1e7,
          "Tokens that a conversation may have. Default: 4096, less where the model has less."},
         {ARGS_FLAG, "--raw", NULL, &o->raw, 0, 0, "Continue the text, without a chat format."},
-        {ARGS_HEADING, "Sampling, in this order; defaults from the model file where it has any", NULL,
-         NULL, 0, 0, NULL},
+        {ARGS_HEADING, "Sampling, in this order; defaults from the model file where it has any",
+         NULL, NULL, 0, 0, NULL},
         {ARGS_REAL, "--repeat-penalty", "X", &o->repeat_penalty, 0.01, 100,
          "Divide the logits of recent tokens by X. Default: 1, off."},
         {ARGS_REAL, "--presence-penalty", "X", &o->presence_penalty, -100, 100,
@@ -105,7 +106,7 @@ static int parse(chat_options *o, int argc, char **argv)
     return args_parse(&program, argc, argv);
 }
 
-/* ---- From options to the library's parameters -------------------------------------------------- */
+/* ---- From options to the library's parameters ----------------------------------------------- */
 
 /* To the library zero is the default; people's zero is `zero` there. */
 static float real(double given, float zero)
@@ -145,7 +146,7 @@ static vklm_generate_params choose_generation(const chat_options *o)
     return params;
 }
 
-/* The text of -p and of standard input; false where that cannot be read, or both are empty. */
+/* The text of -p and of standard input, where that is no terminal; false where it cannot be read. */
 static bool read_prompt(const chat_options *o, sample_text *prompt)
 {
     if (o->prompt) text_append(prompt, o->prompt, strlen(o->prompt));
@@ -164,7 +165,7 @@ static bool read_prompt(const chat_options *o, sample_text *prompt)
     return true;
 }
 
-/* ---- The two ways to run ----------------------------------------------------------------------- */
+/* ---- The two ways to run -------------------------------------------------------------------- */
 
 static int answer_once(conversation *c, const char *prompt)
 {
@@ -232,8 +233,7 @@ static int chat(chat_options *o, const char *prompt)
         setup_say(&o->setup, "%s has no tokenizer, so it cannot read text", o->setup.model_path);
         return 1;
     }
-    conversation c = {
-        .setup = &o->setup, .raw = choose_raw(o), .generate = choose_generation(o)};
+    conversation c = {.setup = &o->setup, .raw = choose_raw(o), .generate = choose_generation(o)};
     const vklm_session_params params = {.struct_size = sizeof params,
                                         .context = (uint32_t)o->context,
                                         .kv = (vklm_kv_type)o->setup.kv};
@@ -273,8 +273,10 @@ int main(int argc, char **argv)
     const bool once = o.prompt != NULL || !isatty(STDIN_FILENO);
     int code = 0;
     if (once && prompt.len == 0)
-        code = args_complain(o.setup.program, "the prompt is empty: give -p TEXT, or text on stdin");
-    else code = chat(&o, once ? prompt.bytes : NULL);
+        code =
+            args_complain(o.setup.program, "the prompt is empty: give -p TEXT, or text on stdin");
+    else
+        code = chat(&o, once ? prompt.bytes : NULL);
     setup_close(&o.setup);
     free(prompt.bytes);
     return code;

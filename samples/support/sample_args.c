@@ -26,7 +26,7 @@ int args_complain(const char *program, const char *format, ...)
     return ARGS_USAGE;
 }
 
-/* ---- Values ----------------------------------------------------------------------------------- */
+/* ---- Values --------------------------------------------------------------------------------- */
 
 static bool read_integer(const char *text, const char **end, double least, double most,
                          int64_t *value)
@@ -116,18 +116,19 @@ static int complain_of_value(const args_program *program, const args_option *opt
     case ARGS_CHOICE:
         return args_complain(program->name, "%s takes %s, not '%s'", name, option->value, text);
     case ARGS_LIST:
-        return args_complain(program->name,
-                             "%s takes up to %d whole numbers from %.16g to %.16g parted by commas, "
-                             "not '%s'",
-                             name, ARGS_LIST_CAPACITY, option->least, option->most, text);
+        return args_complain(
+            program->name,
+            "%s takes up to %d whole numbers from %.16g to %.16g parted by commas, "
+            "not '%s'",
+            name, ARGS_LIST_CAPACITY, option->least, option->most, text);
     default:
-        return args_complain(program->name, "%s takes a %snumber from %.16g to %.16g, not '%s'", name,
-                             option->kind == ARGS_INTEGER ? "whole " : "", option->least,
+        return args_complain(program->name, "%s takes a %snumber from %.16g to %.16g, not '%s'",
+                             name, option->kind == ARGS_INTEGER ? "whole " : "", option->least,
                              option->most, text);
     }
 }
 
-/* ---- Help ------------------------------------------------------------------------------------- */
+/* ---- Help ----------------------------------------------------------------------------------- */
 
 enum { HELP_INDENT = 4, HELP_COLUMN = 30, HELP_WIDTH = 96 };
 
@@ -140,8 +141,10 @@ static void print_wrapped(const char *text, int at)
             printf("\n");
             at = 0;
         }
-        if (at < HELP_COLUMN) at += printf("%*s", HELP_COLUMN - at, "");
-        else if (at > HELP_COLUMN) at += printf(" ");
+        if (at < HELP_COLUMN)
+            at += printf("%*s", HELP_COLUMN - at, "");
+        else if (at > HELP_COLUMN)
+            at += printf(" ");
         at += printf("%.*s", len, text);
         text += len;
         text += strspn(text, " ");
@@ -183,7 +186,7 @@ static void print_version(const args_program *program)
     printf("%s %u.%u.%u\n", program->name, version / 10000, version / 100 % 100, version % 100);
 }
 
-/* ---- Parsing ---------------------------------------------------------------------------------- */
+/* ---- Parsing -------------------------------------------------------------------------------- */
 
 /* Whether `given` (len bytes) is one of names, "-m, --model". */
 static bool is_named(const char *names, const char *given, size_t len)

@@ -9,6 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#define SAMPLE_PRINTF(text_at, values_at) __attribute__((format(printf, text_at, values_at)))
+#else
+#define SAMPLE_PRINTF(text_at, values_at)
+#endif
+
 typedef enum args_kind {
     ARGS_HEADING, /* a line of the help, not an option */
     ARGS_FLAG,    /* bool: set by its presence */
@@ -55,11 +61,10 @@ typedef struct args_program {
 int args_parse(const args_program *program, int argc, char **argv);
 
 /* Complains of a command line on stderr and returns ARGS_USAGE. */
-int args_complain(const char *program, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+int args_complain(const char *program, const char *format, ...) SAMPLE_PRINTF(2, 3);
 
-/* Reads integers parted by commas or blanks. Appends to *values through a callback, so that lists
- * of any length work: returns NULL, or the place in `text` that is no integer within the bounds. */
+/* Reads integers parted by commas or blanks and hands each to `take`. Returns NULL, or the place in
+ * `text` that is no integer within the bounds. */
 const char *args_each_integer(const char *text, double least, double most,
                               void (*take)(void *user, int64_t value), void *user);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #endif
 
-/* ---- Memory, time, numbers --------------------------------------------------------------------- */
+/* ---- Memory, time, numbers ------------------------------------------------------------------ */
 
 void *must_realloc(void *pointer, size_t size_bytes)
 {
@@ -77,7 +77,7 @@ size_text format_size(uint64_t size_bytes)
     return size;
 }
 
-/* ---- Messages ---------------------------------------------------------------------------------- */
+/* ---- Messages ------------------------------------------------------------------------------- */
 
 void setup_say(const sample_setup *setup, const char *format, ...)
 {
@@ -93,8 +93,10 @@ void setup_say(const sample_setup *setup, const char *format, ...)
 static void write_log(void *user, vklm_log_level level, const char *line)
 {
     const sample_setup *setup = user;
-    if (level == VKLM_LOG_WARNING) setup_say(setup, "warning: %s", line);
-    else if (setup->verbose) setup_say(setup, "%s", line);
+    if (level == VKLM_LOG_WARNING)
+        setup_say(setup, "warning: %s", line);
+    else if (setup->verbose)
+        setup_say(setup, "%s", line);
 }
 
 static bool bar_is_shown;
@@ -151,7 +153,7 @@ vklm_status session_next_event(vklm_session *session, vklm_error *error, vklm_ev
     return event->status;
 }
 
-/* ---- Device and model -------------------------------------------------------------------------- */
+/* ---- Device and model ----------------------------------------------------------------------- */
 
 static const char *name_type(vklm_device_type type)
 {
@@ -208,13 +210,12 @@ static bool show_load(void *user, double fraction)
     return !(setup->stop && *setup->stop);
 }
 
+/* The library's log has told of the device already. */
 static void describe(const sample_setup *setup)
 {
     vklm_device_info device;
     vklm_device_get_info(setup->device, &device);
     const vklm_model_info *model = &setup->info;
-    setup_say(setup, "device: %s (%s, %s), %s", device.name, name_type(device.type), device.driver,
-              device.reason);
     setup_say(setup, "model: %s (%s, %s), %.1f M parameters, %u layers, trained for %u tokens",
               model->name[0] ? model->name : setup->model_path, model->architecture,
               model->file_type, (double)model->n_params * 1e-6, model->n_layer,

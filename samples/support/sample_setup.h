@@ -37,25 +37,24 @@ typedef struct sample_setup {
 } sample_setup;
 
 /* The option rows that fill a sample_setup. device_names: "-d, --device", or what is left of it. */
-#define SETUP_OPTIONS(setup, device_names)                                                         \
-    {ARGS_HEADING, "Model and device", NULL, NULL, 0, 0, NULL},                                    \
-        {ARGS_TEXT, "-m, --model", "FILE", &(setup)->model_path, 0, 0, "The model, a GGUF file."}, \
-        {ARGS_TEXT, device_names, "DEVICE", &(setup)->device_select, 0, 0,                         \
-         "The GPU: its number or UUID in --list-devices, or a part of its name. Default: the "     \
-         "first usable one, discrete before integrated before CPU."},                              \
-        {ARGS_FLAG, "--list-devices", NULL, &(setup)->list_devices, 0, 0,                          \
-         "List the Vulkan devices of this machine and leave."},                                    \
-        {ARGS_CHOICE, "--kv", "f16|f32", &(setup)->kv, 0, 0,                                       \
-         "Format of the cache of keys and values. Default: f16."},                                 \
-        {ARGS_CHOICE, "--precision", "default|high", &(setup)->precision, 0, 0,                    \
-         "high: activations stay in f32. Default: the fastest within the usual accuracy."},        \
-        {ARGS_TEXT, "--shader-dir", "DIR", &(setup)->shader_dir, 0, 0,                             \
-         "Compile the shaders from DIR at start, for work on them; needs a library built for "     \
-         "that."},                                                                                 \
-    {                                                                                              \
-        ARGS_FLAG, "-v, --verbose", NULL, &(setup)->verbose, 0, 0,                                 \
-            "Tell on stderr of the device and why it was chosen, the model, memory and speed."     \
-    }
+/* clang-format off */
+#define SETUP_OPTIONS(setup, device_names)                                                       \
+    {ARGS_HEADING, "Model and device", NULL, NULL, 0, 0, NULL},                                  \
+    {ARGS_TEXT, "-m, --model", "FILE", &(setup)->model_path, 0, 0, "The model, a GGUF file."},   \
+    {ARGS_TEXT, device_names, "DEVICE", &(setup)->device_select, 0, 0,                           \
+     "The GPU: its number or UUID in --list-devices, or a part of its name. Default: the first " \
+     "usable one, discrete before integrated before CPU."},                                      \
+    {ARGS_FLAG, "--list-devices", NULL, &(setup)->list_devices, 0, 0,                            \
+     "List the Vulkan devices of this machine and leave."},                                      \
+    {ARGS_CHOICE, "--kv", "f16|f32", &(setup)->kv, 0, 0,                                         \
+     "Format of the cache of keys and values. Default: f16."},                                   \
+    {ARGS_CHOICE, "--precision", "default|high", &(setup)->precision, 0, 0,                      \
+     "high: activations stay in f32. Default: the fastest within the usual accuracy."},          \
+    {ARGS_TEXT, "--shader-dir", "DIR", &(setup)->shader_dir, 0, 0,                               \
+     "Compile the shaders from DIR at start, for work on them; needs a library built for that."}, \
+    {ARGS_FLAG, "-v, --verbose", NULL, &(setup)->verbose, 0, 0,                                  \
+     "Tell on stderr of the device and why it was chosen, the model, memory and speed."}
+/* clang-format on */
 
 /* Whether the command line names a model; else complains of its use. */
 bool setup_has_model(const sample_setup *setup);
@@ -68,14 +67,14 @@ void setup_close(sample_setup *setup);
 int setup_list_devices(const sample_setup *setup);
 
 /* Prints "program: text" on stderr. */
-void setup_say(const sample_setup *setup, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void setup_say(const sample_setup *setup, const char *format, ...) SAMPLE_PRINTF(2, 3);
 
 /* Text to ids (owned by the caller: free). flags as for vklm_tokenize. */
 vklm_status setup_tokenize(const sample_setup *setup, const sample_text *text, unsigned flags,
                            vklm_token **ids, size_t *n_ids);
 
-/* vklm_session_wait_event, but a generation that ended in an error is a failure too. Prints nothing. */
+/* vklm_session_wait_event, but a generation that ended in an error is a failure too. Prints
+ * nothing. */
 vklm_status session_next_event(vklm_session *session, vklm_error *error, vklm_event *event);
 
 /* A bar on stderr, where that is a terminal. Clear it before anything else is printed. */
