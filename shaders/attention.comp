@@ -29,7 +29,7 @@ const uint QUERIES = HEADS * ROWS;
 const uint KEYS = gl_WorkGroupSize.x;  // of a block
 const uint MAX_SUBGROUPS = 16;         // 64 invocations at the narrowest subgroup of 4
 shared float weights[QUERIES * KEYS];
-shared float maxima[QUERIES * MAX_SUBGROUPS];
+shared float parts[QUERIES * MAX_SUBGROUPS];
 
 // Byte offset of value `at` of a key: k heads first, then v heads.
 uint kv_offset(uint head, uint key, uint at)
@@ -52,16 +52,21 @@ vec2 load_value2(uint64_t page, uint offset)
     return KV_F32 ? load_vec2(page, offset) : load_half2(page, offset);
 }
 
-// Each query's maximum over the workgroup.
-void reduce_maxima(inout float highest[QUERIES])
+// Each query's maximum or sum over the workgroup. The loop over subgroups is the outer one: a loop that holds
+// another is not unrolled, and then the array would live in memory.
+void reduce(inout float value[QUERIES], bool add)
 {
-    [[unroll]] for (uint i = 0; i < QUERIES; i++) highest[i] = subgroupMax(highest[i]);
+    [[unroll]] for (uint i = 0; i < QUERIES; i++) value[i] = add ? subgroupAdd(value[i]) : subgroupMax(value[i]);
     if (ONE_SUBGROUP) return;
     if (subgroupElect())
-        [[unroll]] for (uint i = 0; i < QUERIES; i++) maxima[i * MAX_SUBGROUPS + gl_SubgroupID] = highest[i];
+        [[unroll]] for (uint i = 0; i < QUERIES; i++) parts[i * MAX_SUBGROUPS + gl_SubgroupID] = value[i];
     barrier();
-    [[unroll]] for (uint i = 0; i < QUERIES; i++)
-        for (uint g = 0; g < gl_NumSubgroups; g++) highest[i] = max(highest[i], maxima[i * MAX_SUBGROUPS + g]);
+    [[unroll]] for (uint i = 0; i < QUERIES; i++) value[i] = parts[i * MAX_SUBGROUPS];
+    for (uint g = 1; g < gl_NumSubgroups; g++)
+        [[unroll]] for (uint i = 0; i < QUERIES; i++) {
+            const float part = parts[i * MAX_SUBGROUPS + g];
+            value[i] = add ? value[i] + part : max(value[i], part);
+        }
 }
 
 void main()
@@ -111,7 +116,7 @@ void main()
             score[i] = visible ? score[i] : LOWEST;
             block_highest[i] = score[i];
         }
-        reduce_maxima(block_highest);
+        reduce(block_highest, false);
         [[unroll]] for (uint i = 0; i < QUERIES; i++) {
             const float now = max(highest[i], block_highest[i]);
             // A row that has seen no key yet keeps weight 0 and must not make inf - inf.
@@ -139,29 +144,23 @@ void main()
         barrier();
     }
 
+    reduce(total, true); // the loop's last barrier stands between the two uses of `parts`
+    const bool whole = pc.splits == 1;
+    const uint64_t target = whole ? pc.out_ : pc.partial;
     [[unroll]] for (uint i = 0; i < QUERIES; i++) {
-        float sum = subgroupAdd(total[i]);
-        if (!ONE_SUBGROUP) {
-            barrier();
-            if (subgroupElect()) maxima[gl_SubgroupID] = sum;
-            barrier();
-            sum = 0.0;
-            for (uint g = 0; g < gl_NumSubgroups; g++) sum += maxima[g];
-        }
         const uint row = first_row + i / HEADS, head = first_head + i % HEADS;
-        if (row > last_row) continue;
-        const bool whole = pc.splits == 1;
-        const uint64_t target = whole ? pc.out_ : pc.partial;
         const uint target_at = whole ? row * pc.out_stride + head * HEAD
                                      : ((row * pc.n_head + head) * pc.splits + gl_WorkGroupID.z) * (HEAD + 2);
-        const float scale = whole ? 1.0 / sum : 1.0;
-        [[unroll]] for (uint d = 0; d < DIMS; d++) {
-            const uint dim = lane * DIMS + d;
-            if (dim < HEAD) store_float(target, (target_at + dim) * 4u, scale * sums[i * (DIMS / 2) + d / 2][d % 2]);
-        }
-        if (!whole && lane == 0) {
-            store_float(target, (target_at + HEAD) * 4u, highest[i]);
-            store_float(target, (target_at + HEAD + 1) * 4u, sum);
+        const float scale = whole ? 1.0 / total[i] : 1.0;
+        if (row <= last_row) {
+            [[unroll]] for (uint d = 0; d < DIMS; d++) {
+                const uint dim = lane * DIMS + d;
+                if (dim < HEAD) store_float(target, (target_at + dim) * 4u, scale * sums[i * (DIMS / 2) + d / 2][d % 2]);
+            }
+            if (!whole && lane == 0) {
+                store_float(target, (target_at + HEAD) * 4u, highest[i]);
+                store_float(target, (target_at + HEAD + 1) * 4u, total[i]);
+            }
         }
     }
 }

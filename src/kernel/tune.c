@@ -26,12 +26,12 @@ static const vki_tuning gpu = {
     .argmax_local = 256,
 };
 
-/* The size that every pipeline asks for. Intel's compiler picks 8 to 32 by itself; at 32 the kernels
- * here would not fit its registers, so 16 where there is a choice below 32. */
+/* The size that every pipeline asks for. Intel's compiler picks up to 32 lanes by itself; a lane then has
+ * too few registers for a unit of 32 weights beside 32 activations, so the narrowest there. */
 static uint32_t choose_subgroup(const vki_limits *limits)
 {
     if (!limits->subgroup_control) return 0;
-    if (limits->subgroup_min <= 16 && limits->subgroup_max == 32) return 16;
+    if (limits->subgroup_min <= 16 && limits->subgroup_max == 32) return limits->subgroup_min;
     return limits->subgroup_size;
 }
 
