@@ -256,6 +256,7 @@ typedef struct vklm_model_info {
     uint64_t file_bytes;
     uint64_t weight_bytes;    /* on the device */
     uint64_t decode_bytes;    /* of weights read for one decoded token */
+    const char *no_vocab;     /* why vklm_model_vocab is NULL ("tokenizer model 't5' ..."); else empty */
 } vklm_model_info;
 
 /* Reads, checks, repacks and uploads a model, and compiles its pipelines. Blocks; `progress` can
@@ -267,7 +268,8 @@ VKLM_API vklm_status vklm_model_load(vklm_device *device, const vklm_model_param
 VKLM_API void vklm_model_destroy(vklm_model **model);
 VKLM_API void vklm_model_get_info(const vklm_model *model, vklm_model_info *info_out);
 
-/* Borrowed; lives as long as the model. NULL where the file has no tokenizer (ids still work). */
+/* Borrowed; lives as long as the model. NULL where the file has no tokenizer, or one that vklm does not
+ * know (vklm_model_info.no_vocab says why): ids still work. */
 VKLM_API const vklm_vocab *vklm_model_vocab(const vklm_model *model);
 
 /* ---- Session ------------------------------------------------------------------------------------ */

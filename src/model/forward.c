@@ -276,6 +276,7 @@ vklm_status vki_forward_head(const vki_pass *pass, uint32_t first, vki_span logi
                                   .weight = pass->weights->output_norm, .epsilon = h->norm_epsilon},
                  error));
     return vki_matmul(pass->kernels,
-                      &(vki_matmul_args){.name = "head", .w = &pass->weights->head, .x = normed, .y = logits},
+                      &(vki_matmul_args){.name = "head", .w = &pass->weights->head, .x = normed, .y = logits,
+                                         .bias = pass->weights->head_bias},
                       error);
 }

@@ -53,7 +53,8 @@ typedef struct vki_job {
 struct vklm_model {
     vklm_device *device;       /* borrowed */
     vki_weights weights;
-    vklm_vocab *vocab;         /* owned, or NULL */
+    vklm_vocab *vocab;         /* owned, or NULL for the reason in no_vocab */
+    char no_vocab[VKLM_ERROR_TEXT_SIZE];
     vklm_sampling recommended; /* by the file; zeros where it says nothing */
     vki_pipelines pipelines;
     vki_kernels kernels;

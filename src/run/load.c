@@ -1,6 +1,8 @@
 /* load.c - vklm_model: file to device, pipelines, the buffers that all its sessions share. */
 #include "run/engine.h"
 
+#include <stdio.h>
+
 #include "base/checked.h"
 
 /* Activations of a prefill chunk may take so much device memory: wide models get shorter chunks. */
@@ -65,6 +67,21 @@ static vklm_status read_recommended(const vki_gguf *gguf, vklm_error *error, vkl
     return VKLM_OK;
 }
 
+/* An unknown tokenizer is no reason to refuse the weights: ids still work. */
+static vklm_status read_vocab(vklm_model *model, const vki_gguf *gguf, vklm_error *error)
+{
+    const vki_host *host = &model->device->host;
+    vklm_error why = {0};
+    const vklm_status status = vki_vocab_create(gguf, host, &why, &model->vocab);
+    if (status != VKLM_OK && status != VKLM_UNSUPPORTED) return vki_fail(error, status, "%s", why.text);
+    if (!model->vocab) {
+        snprintf(model->no_vocab, sizeof model->no_vocab, "%s",
+                 status == VKLM_OK ? "the file has no tokenizer" : why.text);
+        vki_log(host, VKLM_LOG_WARNING, "no text, only ids: %s", model->no_vocab);
+    }
+    return VKLM_OK;
+}
+
 static vklm_status create_buffers(vklm_model *model, vklm_error *error)
 {
     vklm_device *device = model->device;
@@ -95,7 +112,7 @@ static vklm_status load(vklm_model *model, const vklm_model_params *params, vklm
     const vki_load_progress progress = {params->progress, params->progress_user};
     vki_gguf gguf;
     TRY(vki_gguf_open(&gguf, &model->device->host, params->path, error));
-    vklm_status status = vki_vocab_create(&gguf, &model->device->host, error, &model->vocab);
+    vklm_status status = read_vocab(model, &gguf, error);
     if (status == VKLM_OK) status = read_recommended(&gguf, error, &model->recommended);
     if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &gguf, &progress, error);
     vki_gguf_close(&gguf);
@@ -154,6 +171,7 @@ void vklm_model_destroy(vklm_model **handle)
 void vklm_model_get_info(const vklm_model *model, vklm_model_info *info_out)
 {
     *info_out = model->weights.info;
+    info_out->no_vocab = model->no_vocab;
 }
 
 const vklm_vocab *vklm_model_vocab(const vklm_model *model)

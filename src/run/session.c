@@ -150,7 +150,8 @@ vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *mes
     if (n_reused_out) *n_reused_out = 0;
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
     if (!session->model->vocab)
-        return vki_fail(error, VKLM_UNSUPPORTED, "the model file has no tokenizer, so there is no chat, only ids");
+        return vki_fail(error, VKLM_UNSUPPORTED, "no chat without text: %s",
+                        session->model->no_vocab);
     const vki_host *host = &session->model->device->host;
     vklm_token *ids = NULL;
     size_t n = 0;
