@@ -146,7 +146,7 @@ static vklm_generate_params choose_generation(const chat_options *o)
     return params;
 }
 
-/* The text of -p and of standard input, where that is no terminal; false where it cannot be read. */
+/* The text of -p, and of stdin where that is no terminal; false where it cannot be read. */
 static bool read_prompt(const chat_options *o, sample_text *prompt)
 {
     if (o->prompt) text_append(prompt, o->prompt, strlen(o->prompt));
