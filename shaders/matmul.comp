@@ -23,7 +23,7 @@ float activate(float z)
 {
     if (pc.activation == 0u) return z / (1.0 + exp(-z));
     const float t = 0.7978845608 * (z + 0.044715 * z * z * z); // sqrt(2 / pi)
-    return z - z / (1.0 + exp(2.0 * t));                       // 0.5 z (1 + tanh t)
+    return z / (1.0 + exp(-2.0 * t));                          // 0.5 z (1 + tanh t)
 }
 
 float sum_over_lanes(float value)
