@@ -362,7 +362,9 @@ typedef struct vklm_event {
     vklm_token id;
     uint32_t position, n_done, n_total;
     const char *text;    /* whole UTF-8 characters, not terminated; valid until the next call on the
-                            session or vklm_model_step */
+                            session or vklm_model_step. With DONE: what was held back of a character
+                            that never became whole (U+FFFD), or, with reason ERROR, the sentence of
+                            the failure */
     size_t text_len;
     const float *logits; /* same life */
 } vklm_event;
@@ -380,7 +382,8 @@ VKLM_API vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vkl
 VKLM_API bool vklm_session_next_event(vklm_session *session, vklm_event *event_out);
 
 /* The blocking form: steps and waits until the session has an event. NOTHING_TO_DO where it is not
- * generating and no event is left. */
+ * generating and no event is left. A failed generation is VKLM_OK with a DONE event of reason ERROR;
+ * *error then holds its status and sentence too. */
 VKLM_API vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error,
                                              vklm_event *event_out);
 
@@ -391,8 +394,10 @@ VKLM_API void vklm_session_cancel(vklm_session *session);
 typedef struct vklm_session_stats {
     uint32_t context_used, context_size;
     uint64_t kv_bytes;                         /* on the device */
-    uint32_t n_prompt, n_reused, n_generated;  /* of the last generation */
-    uint64_t prompt_ns, generate_ns;           /* wall time from the first submit of each phase */
+    /* Of the last generation. n_prompt: tokens digested, without the n_reused that the cache held. */
+    uint32_t n_prompt, n_reused, n_generated;
+    uint64_t prompt_ns;    /* wall time from generate to the first token (prompt_only: to the end) */
+    uint64_t generate_ns;  /* from the first token to the last: n_generated - 1 tokens */
 } vklm_session_stats;
 
 VKLM_API void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out);

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 uint32_t vklm_version(void)
 {
@@ -40,6 +41,18 @@ vklm_status vki_fail(vklm_error *error, vklm_status status, const char *format, 
     va_end(arguments);
     error->status = status;
     return status;
+}
+
+vklm_status vki_params(void *own, size_t own_size, const void *given, const char *name, vklm_error *error)
+{
+    size_t size = 0;
+    memset(own, 0, own_size);
+    if (!given) return VKLM_OK;
+    memcpy(&size, given, sizeof size);
+    if (size < sizeof size)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "%s: set struct_size to sizeof(%s)", name, name);
+    memcpy(own, given, size < own_size ? size : own_size);
+    return VKLM_OK;
 }
 
 void vki_error_clear(vklm_error *error)

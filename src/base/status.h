@@ -34,6 +34,11 @@
 /* Writes status and text into *error (NULL: nowhere) and returns status. */
 vklm_status vki_fail(vklm_error *error, vklm_status status, const char *format, ...) VKI_PRINTF(3, 4);
 
+/* A public params struct as the caller's version of the header declares it: copies as much as it has to
+ * own[own_size]; what it lacks is zero, the default, and so is all of it where given is NULL. Every such
+ * struct begins with its size. INVALID_ARGUMENT where that is not set. */
+vklm_status vki_params(void *own, size_t own_size, const void *given, const char *name, vklm_error *error);
+
 /* Clears *error: a public function's first act. */
 void vki_error_clear(vklm_error *error);
 

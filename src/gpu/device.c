@@ -172,16 +172,10 @@ fail:
 
 /* ---- The device -------------------------------------------------------------------------------- */
 
-/* Reads as much of the caller's struct as it has; what it lacks is zero, the default. */
 static vklm_status read_params(const vklm_device_params *params, vklm_error *error,
                                vklm_device_params *own)
 {
-    *own = (vklm_device_params){0};
-    if (!params) return VKLM_OK;
-    if (params->struct_size < sizeof params->struct_size)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT,
-                        "vklm_device_params: set struct_size to sizeof(vklm_device_params)");
-    memcpy(own, params, (size_t)vki_min(params->struct_size, sizeof *own));
+    TRY(vki_params(own, sizeof *own, params, "vklm_device_params", error));
     if (own->submit_limit_ms >= 0) return VKLM_OK;
     return vki_fail(error, VKLM_INVALID_ARGUMENT, "submit_limit_ms is %g: it must not be negative",
                     own->submit_limit_ms);

@@ -109,8 +109,7 @@ vklm_status vki_draw(vklm_session *session, uint32_t row, vklm_error *error)
     const float *logits = (const float *)(const void *)model->host_logits.mapped + (size_t)row * model->logits.stride;
     vklm_token id;
     TRY(vki_sampler_draw(&session->sampler, logits, n_vocab, session->ids, session->n_ids, error, &id));
-    vki_session_accept(session, id);
-    return VKLM_OK;
+    return vki_session_accept(session, id, error);
 }
 
 vklm_status vki_decode_take(vklm_model *model, vklm_error *error)
@@ -122,8 +121,7 @@ vklm_status vki_decode_take(vklm_model *model, vklm_error *error)
     if (vki_session_device_draws(session)) {
         uint32_t id;
         memcpy(&id, model->ring.mapped + (size_t)slot * VKI_MAX_BATCH * 4, sizeof id);
-        vki_session_accept(session, (vklm_token)id);
-        return VKLM_OK;
+        return vki_session_accept(session, (vklm_token)id, error);
     }
     if (session->params.want_logits)
         vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_LOGITS,

@@ -105,6 +105,7 @@ struct vklm_session {
 
     vki_queued_event *events;  /* owned: a queue, first_event .. n_events */
     size_t n_events, first_event, events_capacity;
+    bool events_lost;
     char *text;                /* owned: texts of the queued events */
     size_t text_len, text_capacity;
 
@@ -118,11 +119,13 @@ struct vklm_session {
 vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error);
 
 /* ---- session.c ---- */
-/* Events; on failure of the host allocator the generation ends with an error instead. */
+/* Queues an event; where the host has no memory for it, the generation ends with events_lost. */
 void vki_session_event(vklm_session *session, const vklm_event *event);
 /* A token was drawn: history, text, event, and the end where it is one. */
-void vki_session_accept(vklm_session *session, vklm_token id);
-void vki_session_finish(vklm_session *session, vklm_done_reason reason, vklm_status status);
+vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error *error);
+/* The DONE event. */
+void vki_session_finish(vklm_session *session, vklm_done_reason reason);
+void vki_session_fail(vklm_session *session, const vklm_error *failure);
 /* Whether LOGITS events wait to be taken: what they point to must not be written. */
 bool vki_session_holds_logits(const vklm_session *session);
 /* Greedy without penalties, and nobody wants logits: the device can draw. */

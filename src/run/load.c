@@ -126,7 +126,9 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
 {
     vki_error_clear(error);
     if (model_out) *model_out = NULL;
-    if (!device || !model_out || !params || !params->path)
+    vklm_model_params own;
+    TRY(vki_params(&own, sizeof own, params, "vklm_model_params", error));
+    if (!device || !model_out || !own.path)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a model needs a device, params with a path, and a place to go");
     TRY(vki_device_usable(device, error));
     vklm_model *model;
@@ -135,7 +137,7 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     vki_plan_init(&model->plan, &device->host);
     vki_pipelines_init(&model->pipelines, device);
     vki_kernels_init(&model->kernels, &model->pipelines, &device->limits);
-    const vklm_status status = load(model, params, error);
+    const vklm_status status = load(model, &own, error);
     if (status != VKLM_OK) {
         vklm_model_destroy(&model);
         return status;

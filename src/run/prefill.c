@@ -68,7 +68,7 @@ vklm_status vki_chunk_done(vklm_model *model, vklm_error *error)
     job->next_row = job->rows - job->n_out;
     if (job->n_out > 0) return vki_logits_start(model, error);
     model->job.kind = VKI_JOB_NONE;
-    if (session->n_cached == session->n_ids) vki_session_finish(session, VKLM_DONE_PROMPT, VKLM_OK);
+    if (session->n_cached == session->n_ids) vki_session_finish(session, VKLM_DONE_PROMPT);
     return VKLM_OK;
 }
 
@@ -115,12 +115,11 @@ vklm_status vki_logits_done(vklm_model *model, vklm_error *error)
     job->kind = VKI_JOB_NONE;
     if (session->n_cached < session->n_ids) return VKLM_OK; /* the next chunk */
     if (session->params.prompt_only) {
-        vki_session_finish(session, VKLM_DONE_PROMPT, VKLM_OK);
+        vki_session_finish(session, VKLM_DONE_PROMPT);
         return VKLM_OK;
     }
     session->phase = VKI_DECODE;
     if (!vki_session_device_draws(session)) return vki_draw(session, group - 1, error);
     const uint32_t id = *(const uint32_t *)(const void *)model->ring.mapped;
-    vki_session_accept(session, (vklm_token)id);
-    return VKLM_OK;
+    return vki_session_accept(session, (vklm_token)id, error);
 }

@@ -37,17 +37,18 @@ static vklm_status check_params(const vklm_model *model, const vklm_session_para
 vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
                                 vklm_session **session_out)
 {
-    static const vklm_session_params defaults = {.struct_size = sizeof defaults};
     vki_error_clear(error);
     if (session_out) *session_out = NULL;
+    vklm_session_params own;
+    TRY(vki_params(&own, sizeof own, params, "vklm_session_params", error));
     if (!model || !session_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
     TRY(vki_device_usable(model->device, error));
     vklm_session *session;
     TRY(vki_alloc(&model->device->host, 1, sizeof *session, error, &session));
     session->model = model;
-    const bool f32 = params && params->kv == VKLM_KV_F32;
-    vklm_status status = check_params(model, params ? params : &defaults, session, error);
+    const bool f32 = own.kv == VKLM_KV_F32;
+    vklm_status status = check_params(model, &own, session, error);
     if (status == VKLM_OK && f32) status = vki_model_prepare(model, true, error);
     if (status == VKLM_OK) {
         const vki_hparams *h = &model->weights.hparams;
@@ -71,11 +72,11 @@ void vklm_session_destroy(vklm_session **handle)
     if (!session) return;
     vklm_model *model = session->model;
     const vki_host *host = &model->device->host;
+    /* A job that drains no longer says whose it was; its kernels may still read our page table. */
     bool done;
-    if (model->job.session == session) {
-        model->job.session = NULL;
+    if (model->job.session == session) model->job.session = NULL;
+    if (!model->job.session && model->job.in_flight > 0)
         (void)vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, NULL, &done);
-    }
     for (vklm_session **s = &model->sessions; *s; s = &(*s)->next)
         if (*s == session) {
             *s = session->next;
@@ -176,21 +177,22 @@ const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out)
 
 vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
 {
-    static const vklm_generate_params defaults = {.struct_size = sizeof defaults};
     vki_error_clear(error);
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    if (!params) params = &defaults;
+    vklm_generate_params own;
+    TRY(vki_params(&own, sizeof own, params, "vklm_generate_params", error));
     if (session->phase != VKI_IDLE)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the session is generating already");
     if (session->n_ids == 0)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the history is empty: set or append ids first");
     vklm_sampling sampling;
-    TRY(vki_sampling_resolve(&params->sampling, &session->model->recommended, error, &sampling));
+    TRY(vki_sampling_resolve(&own.sampling, &session->model->recommended, error, &sampling));
     vki_sampler_start(&session->sampler, &session->model->device->host, &sampling);
     /* The logits of the last token are needed: it is digested again where the cache holds all. */
     if (session->n_cached == session->n_ids) session->n_cached--;
-    session->params = *params;
+    session->params = own;
     session->n_drawn = 0;
+    session->events_lost = false;
     session->pending_at_start = session->n_ids - session->n_cached;
     session->phase = VKI_PREFILL;
     session->phase_began_ns = 0;
@@ -199,8 +201,8 @@ vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_par
     session->stats.n_generated = 0;
     session->stats.prompt_ns = session->stats.generate_ns = 0;
     atomic_store_explicit(&session->cancelled, false, memory_order_relaxed);
-    if (!params->prompt_only && session->n_ids >= session->context)
-        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL, VKLM_CONTEXT_FULL);
+    if (!own.prompt_only && session->n_ids >= session->context)
+        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL);
     else
         session->phase_began_ns = vki_now_ns();
     return VKLM_OK;
@@ -218,17 +220,28 @@ bool vki_session_device_draws(const vklm_session *session)
            s->presence_penalty == 0 && s->frequency_penalty == 0;
 }
 
-void vki_session_finish(vklm_session *session, vklm_done_reason reason, vklm_status status)
+/* The session is idle again, and the job that worked for it drains. */
+static void end(vklm_session *session, const vklm_event *done)
 {
     vki_job *job = &session->model->job;
-    if (job->session == session) job->session = NULL; /* it drains */
+    if (job->session == session) job->session = NULL;
     session->phase = VKI_IDLE;
     if (session->n_drawn == 0 && session->phase_began_ns)
         session->stats.prompt_ns = vki_now_ns() - session->phase_began_ns;
+    vki_session_event(session, done);
+}
+
+void vki_session_finish(vklm_session *session, vklm_done_reason reason)
+{
     char tail[4];
     const size_t len = vki_utf8_flush(&session->utf8, tail);
-    vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_DONE, .reason = reason, .status = status,
-                                             .text = tail, .text_len = len});
+    end(session, &(vklm_event){.kind = VKLM_EVENT_DONE, .reason = reason, .text = tail, .text_len = len});
+}
+
+void vki_session_fail(vklm_session *session, const vklm_error *failure)
+{
+    end(session, &(vklm_event){.kind = VKLM_EVENT_DONE, .reason = VKLM_DONE_ERROR, .status = failure->status,
+                               .text = failure->text, .text_len = strlen(failure->text)});
 }
 
 /* Ends the prompt's time at the first token; the generation's runs from there to the last. */
@@ -244,43 +257,45 @@ static void note_time(vklm_session *session)
     session->stats.n_generated = session->n_drawn;
 }
 
-void vki_session_accept(vklm_session *session, vklm_token id)
+/* The token's text, as far as it makes whole characters, as an event. */
+static vklm_status emit_token(vklm_session *session, vklm_token id, bool visible, vklm_error *error)
 {
-    vklm_model *model = session->model;
-    const bool known = id >= 0 && (uint32_t)id < model->weights.hparams.n_vocab;
-    if (!known && !session->ids_only) {
-        vki_session_finish(session, VKLM_DONE_ERROR, VKLM_DRIVER_ERROR);
-        return;
-    }
-    if (vki_grow(&model->device->host, session->n_ids + 1, sizeof id, NULL, &session->ids,
-                 &session->ids_capacity) != VKLM_OK) {
-        vki_session_finish(session, VKLM_DONE_ERROR, VKLM_OUT_OF_MEMORY);
-        return;
-    }
-    session->ids[session->n_ids++] = id;
-    session->n_drawn++;
-    note_time(session);
-    const bool in_vocab = known && model->vocab && (uint32_t)id < vklm_vocab_size(model->vocab);
-    const bool end = in_vocab && !session->params.ignore_end && vklm_token_is_end(model->vocab, id);
+    const vki_host *host = &session->model->device->host;
     vklm_event event = {.kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids - 1};
     char *whole = NULL;
-    if (!session->ids_only && in_vocab && !end) {
-        const vki_string text = vki_vocab_token_text(model->vocab, id);
-        if (vki_alloc(&model->device->host, 3 * (text.len + 3), 1, NULL, &whole) != VKLM_OK) {
-            vki_session_finish(session, VKLM_DONE_ERROR, VKLM_OUT_OF_MEMORY);
-            return;
-        }
+    if (visible) {
+        const vki_string text = vki_vocab_token_text(session->model->vocab, id);
+        TRY(vki_alloc(host, 3 * (text.len + 3), 1, error, &whole));
         event.text_len = vki_utf8_push(&session->utf8, text.text, text.len, whole);
         event.text = whole;
     }
     vki_session_event(session, &event);
-    vki_release(&model->device->host, &whole);
-    if (session->phase == VKI_IDLE) return; /* the event had no memory */
-    if (end) vki_session_finish(session, VKLM_DONE_END, VKLM_OK);
+    vki_release(host, &whole);
+    return VKLM_OK;
+}
+
+vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error *error)
+{
+    const vklm_model *model = session->model;
+    const bool known = id >= 0 && (uint32_t)id < model->weights.hparams.n_vocab;
+    if (!known && !session->ids_only)
+        return vki_fail(error, VKLM_DRIVER_ERROR,
+                        "the device gave token %d, outside the vocabulary of %u: the driver computes wrongly, or "
+                        "the model file holds weights that are not numbers",
+                        id, model->weights.hparams.n_vocab);
+    TRY(vki_grow(&model->device->host, session->n_ids + 1, sizeof id, error, &session->ids, &session->ids_capacity));
+    session->ids[session->n_ids++] = id;
+    session->n_drawn++;
+    note_time(session);
+    const bool in_vocab = known && model->vocab && (uint32_t)id < vklm_vocab_size(model->vocab);
+    const bool ends = in_vocab && !session->params.ignore_end && vklm_token_is_end(model->vocab, id);
+    TRY(emit_token(session, id, in_vocab && !session->ids_only && !ends, error));
+    if (ends) vki_session_finish(session, VKLM_DONE_END);
     else if (session->params.max_tokens && session->n_drawn >= session->params.max_tokens)
-        vki_session_finish(session, VKLM_DONE_LENGTH, VKLM_OK);
+        vki_session_finish(session, VKLM_DONE_LENGTH);
     else if (session->n_ids >= session->context)
-        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL, VKLM_CONTEXT_FULL);
+        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL);
+    return VKLM_OK;
 }
 
 /* ---- Events ----------------------------------------------------------------------------------- */
@@ -292,7 +307,8 @@ void vki_session_event(vklm_session *session, const vklm_event *event)
                  &session->events_capacity) != VKLM_OK ||
         vki_grow(host, session->text_len + event->text_len, 1, NULL, &session->text,
                  &session->text_capacity) != VKLM_OK) {
-        session->phase = VKI_IDLE; /* ends without a word: wait_event says NOTHING_TO_DO */
+        session->phase = VKI_IDLE; /* ends without a word: wait_event says OUT_OF_MEMORY */
+        session->events_lost = true;
         return;
     }
     session->events[session->n_events++] = (vki_queued_event){*event, session->text_len};
@@ -325,13 +341,17 @@ vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vk
     vki_error_clear(error);
     if (!session || !event_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no place for the event");
     while (!vklm_session_next_event(session, event_out)) {
+        if (session->events_lost)
+            return vki_fail(error, VKLM_OUT_OF_MEMORY, "no memory for the session's events: it was stopped");
         if (session->phase == VKI_IDLE)
             return vki_fail(error, VKLM_NOTHING_TO_DO, "the session is not generating and has no events left");
-        /* A failure of this session's work arrives as its DONE event, with `error` already written. */
-        if (vklm_model_step(session->model, 0, error) != VKLM_OK) continue;
+        /* A failure of this session's work arrives as its DONE event. */
+        if (vklm_model_step(session->model, 0, NULL) != VKLM_OK) continue;
         if (session->first_event == session->n_events && session->phase != VKI_IDLE)
-            (void)vklm_model_wait(session->model, UINT64_MAX, error);
+            (void)vklm_model_wait(session->model, UINT64_MAX, NULL);
     }
+    if (event_out->kind == VKLM_EVENT_DONE && event_out->reason == VKLM_DONE_ERROR)
+        (void)vki_fail(error, event_out->status, "%.*s", (int)event_out->text_len, event_out->text);
     return VKLM_OK;
 }
 

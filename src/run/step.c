@@ -68,16 +68,15 @@ static vklm_status start_job(vklm_model *model, vklm_error *error)
     if (!session || vki_session_holds_logits(session)) return VKLM_OK;
     model->last_turn = session;
     if (cancelled(session)) {
-        vki_session_finish(session, VKLM_DONE_CANCELLED, VKLM_OK);
+        vki_session_finish(session, VKLM_DONE_CANCELLED);
         return VKLM_OK;
     }
     /* The last token alone is a decode step, whether the prompt or the generation brought it. */
     const size_t pending = session->n_ids - session->n_cached;
     if (pending == 1 && !session->params.prompt_only) session->phase = VKI_DECODE;
-    const vklm_status status = session->phase == VKI_DECODE ? vki_decode_start(model, session, error)
-                                                            : vki_chunk_start(model, session, error);
-    if (status != VKLM_OK) vki_session_finish(session, VKLM_DONE_ERROR, status);
-    return status;
+    model->job.session = session; /* whose failure it is, should the start fail */
+    return session->phase == VKI_DECODE ? vki_decode_start(model, session, error)
+                                        : vki_chunk_start(model, session, error);
 }
 
 /* Submits more of the job under way, and ends it where there is no more. */
@@ -86,7 +85,7 @@ static vklm_status submit_more(vklm_model *model, uint64_t limit_ns, uint32_t mo
     vki_job *job = &model->job;
     vklm_session *session = job->session;
     if (session && cancelled(session)) {
-        if (job->in_flight == 0) vki_session_finish(session, VKLM_DONE_CANCELLED, VKLM_OK);
+        if (job->in_flight == 0) vki_session_finish(session, VKLM_DONE_CANCELLED);
     } else if (session && job->kind == VKI_JOB_CHUNK) {
         TRY(vki_chunk_submit(model, limit_ns, most_in_flight, error));
     } else if (session && job->kind == VKI_JOB_LOGITS) {
@@ -117,14 +116,15 @@ vklm_status vklm_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *e
         return vki_fail(error, VKLM_NOTHING_TO_DO, "no session of the model is generating");
     uint64_t limit_ns = (uint64_t)(model->device->submit_limit_ms * 1e6);
     if (budget_ns) limit_ns = vki_min(limit_ns, budget_ns);
-    vklm_status status = vki_device_usable(model->device, error);
-    if (status == VKLM_OK) status = advance(model, limit_ns, budget_ns ? 1 : VKI_AHEAD, error);
-    if (status != VKLM_OK) {
-        vklm_session *session = model->job.session ? model->job.session : next_turn(model);
-        if (session && session->phase != VKI_IDLE) vki_session_finish(session, VKLM_DONE_ERROR, status);
-        if (model->device->lost) model->job = (vki_job){0}; /* nothing will ever finish */
-    }
-    return status;
+    vklm_error failure;
+    vki_error_clear(&failure);
+    vklm_status status = vki_device_usable(model->device, &failure);
+    if (status == VKLM_OK) status = advance(model, limit_ns, budget_ns ? 1 : VKI_AHEAD, &failure);
+    if (status == VKLM_OK) return VKLM_OK;
+    vklm_session *session = model->job.session ? model->job.session : next_turn(model);
+    if (session && session->phase != VKI_IDLE) vki_session_fail(session, &failure);
+    if (model->device->lost) model->job = (vki_job){0}; /* nothing will ever finish */
+    return vki_fail(error, status, "%s", failure.text);
 }
 
 vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error)

@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "file/little.h"
 #include "text/encode.h"
-#include "text/utf8.h"
 
 static const char space_mark[] = "\xE2\x96\x81"; /* U+2581 */
 enum { SPACE_MARK_BYTES = 3 };
@@ -52,6 +52,13 @@ vklm_status vki_spm_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
     return VKLM_OK;
 }
 
+/* By the lead byte alone, as SentencePiece does it: it matters for bytes that are no text. */
+static size_t promised_length(char lead)
+{
+    const uint8_t byte = (uint8_t)lead;
+    return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
 static bool find_pair(const vklm_vocab *vocab, const char *text, const vki_part *left,
                       const vki_part *right, uint32_t *order, uint32_t *symbol)
 {
@@ -91,10 +98,9 @@ vklm_status vki_spm_encode(vki_encoder *encoder, const char *text, size_t len, b
 
     merger->n_parts = 0;
     for (size_t at = 0; at < n;) {
-        const int length = vki_utf8_char(clean + at, n - at);
-        const uint32_t taken = length > 0 ? (uint32_t)length : 1; /* bytes that are no text stay apart */
-        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)at, taken, VKI_NO_SYMBOL, error));
-        at += taken;
+        const size_t length = (size_t)vki_min(promised_length(clean[at]), n - at);
+        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)at, (uint32_t)length, VKI_NO_SYMBOL, error));
+        at += length;
     }
     TRY(vki_merger_run(merger, vocab, clean, find_pair, error));
     for (size_t i = 0; i < merger->n_parts; i++)

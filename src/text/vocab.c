@@ -216,10 +216,9 @@ vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error, 
 {
     vki_error_clear(error);
     *vocab_out = NULL;
-    vklm_vocab_params given = {0};
-    if (params) memcpy(&given, params, (size_t)vki_min(params->struct_size, sizeof given));
-    if (!given.path)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_vocab_params needs struct_size and path");
+    vklm_vocab_params given;
+    TRY(vki_params(&given, sizeof given, params, "vklm_vocab_params", error));
+    if (!given.path) return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_vocab_params needs a path");
     vki_host host;
     vki_host_init(&host, &given.allocator, &given.log);
     vki_gguf gguf;
