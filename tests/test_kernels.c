@@ -1,0 +1,347 @@
+/* test_kernels.c - norms, rotary positions with the KV store, the end of a step and the tuning table,
+ * against their CPU twins. Products and attention have files of their own. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "ref/kernels_ref.h"
+#include "support/kernel_fixture.h"
+
+static vklm_error error;
+
+/* ---- Norms --------------------------------------------------------------------------------------- */
+
+/* Sums of up to 4096 squares in f32, a root and a division: 1e-6 of the result at most, squared. */
+static const double norm_bound = 1e-12;
+
+typedef enum residual { NO_RESIDUAL, APART, IN_PLACE, RESIDUALS } residual;
+
+static void check_norm(kernel_fixture *f, uint32_t rows, uint32_t width, residual kind, float size)
+{
+    const float epsilon = 1e-5f;
+    const uint32_t stride = (uint32_t)vki_round_up(width, 32);
+    const operand x = fixture_input(f, rows, width, width, stride + 32);
+    for (uint32_t i = 0; i < rows * x.span.stride - (x.span.stride - width); i++) x.at[i] *= size;
+    const operand y = fixture_output(f, rows, stride), apart = fixture_output(f, rows, stride);
+    const operand *const residual = kind == IN_PLACE ? &y : &apart;
+    if (kind) fixture_fill(f, residual, 0, width);
+    float *weight;
+    const uint64_t weight_address = fixture_vector(f, width, &weight);
+    double *expected = fixture_host(f, (size_t)rows * width, sizeof *expected);
+    ref_norm(x.at, rows, x.span.stride, width, epsilon, weight, kind ? residual->at : NULL, stride, expected);
+    const vki_norm_args args = {.name = "norm", .x = x.span, .y = y.span, .width = width,
+                                .weight = weight_address, .residual = kind ? residual->span.address : 0,
+                                .epsilon = epsilon};
+    CHECK_OK(vki_norm(&f->kernels, &args, &error));
+    fixture_run(f);
+    fixture_case(f, "norm of %u rows of %u, size %g, residual %d", rows, width, (double)size, kind);
+    fixture_compare_columns(f, &y, 0, width, expected, norm_bound);
+    fixture_drop(f);
+}
+
+START_TEST(norms_are_right_for_any_width)
+{
+    static const uint32_t widths[] = {1, 4, 33, 576, 4096}, counts[] = {1, 2, 7, 70};
+    kernel_fixture f;
+    fixture_open(&f, (kernel_tuning)_i);
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+        for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+            for (residual kind = NO_RESIDUAL; kind < RESIDUALS; kind++)
+                check_norm(&f, counts[c], widths[w], kind, c == 1 ? 1e-3f : 1); /* where epsilon counts */
+    fixture_close(&f);
+}
+END_TEST
+
+/* ---- Rotary positions and the KV store ----------------------------------------------------------- */
+
+/* The table's cosines are rounded, then multiplied: 2e-7. An f16 of the cache is off by at most 2^-10 of
+ * itself, where the device rounds toward zero. */
+static const double rope_bound = 1e-11, f16_bound = 0x1p-20;
+
+enum { TABLE_LOW = 256 };
+
+typedef struct rope_case {
+    uint32_t n_head, n_head_kv, d_head, n_rot;
+    bool norms;
+} rope_case;
+
+static const rope_case rope_cases[] = {
+    {1, 1, 2, 2, false},    {2, 1, 6, 4, true},      {4, 2, 16, 16, true}, {9, 3, 64, 64, false},
+    {4, 4, 64, 32, true},   {2, 1, 80, 80, false},   {2, 1, 80, 20, true}, {8, 1, 96, 96, false},
+    {3, 1, 128, 128, true}, {4, 1, 256, 256, false}, {2, 2, 256, 64, true},
+};
+
+/* Of the rows: the ends of pages and of the table's low part. */
+static const uint32_t positions[] = {0, 1, 254, 255, 256, 257, 511, 512, 70000};
+enum { POSITIONS = sizeof positions / sizeof *positions, LAST_POSITION = 70000 };
+
+static const double rope_base = 10000, rope_factor = 1.25;
+
+/* As src/model/model.h describes it. */
+static uint64_t make_table(kernel_fixture *f, uint32_t n_rot)
+{
+    const uint32_t rows = TABLE_LOW + LAST_POSITION / TABLE_LOW + 1;
+    float *table;
+    const uint64_t address = fixture_vector(f, rows * n_rot, &table);
+    for (uint32_t r = 0; r < rows; r++) {
+        const uint32_t position = r < TABLE_LOW ? r : (r - TABLE_LOW) * TABLE_LOW;
+        const double factor = r < TABLE_LOW ? rope_factor : 1;
+        for (uint32_t i = 0; i < n_rot; i += 2, table += 2) {
+            const double angle = position * pow(rope_base, -(double)i / n_rot);
+            table[0] = (float)(factor * cos(angle));
+            table[1] = (float)(factor * sin(angle));
+        }
+    }
+    return address;
+}
+
+/* Takes k or v of one row out of the cache and compares; what pads a head must be 0. */
+static void check_stored(kernel_fixture *f, const test_cache *cache, bool is_value, uint32_t position,
+                         const double *expected)
+{
+    const vki_heads *h = &cache->heads;
+    float *stored = fixture_host(f, (size_t)h->n_head_kv * h->d_head, sizeof *stored), *at = stored;
+    for (uint32_t head = 0; head < h->n_head_kv; head++) {
+        for (uint32_t i = 0; i < h->pad; i++) {
+            const float value = fixture_take_kv(cache, (kv_place){is_value, head, position, i});
+            if (i < h->d_head) *at++ = value;
+            else if (test_results_count()) ck_assert_msg(value == 0, "%s: padding %g", f->name, (double)value);
+        }
+    }
+    fixture_compare(f, stored, expected, (size_t)h->n_head_kv * h->d_head, h->kv_f32 ? rope_bound : f16_bound);
+}
+
+static void check_untouched(kernel_fixture *f, const test_cache *cache)
+{
+    for (uint32_t i = 0; i < FIXTURE_PAGES && test_results_count(); i++)
+        if (cache->pages[i])
+            ck_assert_msg(fixture_untouched(cache->pages[i]->mapped, cache->pages[i]->size_bytes),
+                          "%s: wrote elsewhere in page %u", f->name, i);
+}
+
+/* All positions as rows of two sequences in turn; rows before first_q_row make only k and v. */
+static void check_rope(kernel_fixture *f, const rope_case *c, bool kv_f32, uint32_t first_q_row)
+{
+    const vki_heads heads = vki_heads_of(c->n_head, c->n_head_kv, c->d_head, kv_f32);
+    const uint32_t width = (c->n_head + 2 * c->n_head_kv) * c->d_head, q_width = c->n_head * heads.pad;
+    const uint32_t stride = (uint32_t)vki_round_up(width, 32), q_stride = (uint32_t)vki_round_up(q_width, 32);
+    const operand qkv = fixture_input(f, POSITIONS, width, width, stride + 32);
+    const operand q = fixture_output(f, POSITIONS - first_q_row, q_stride + 32);
+    test_cache caches[2];
+    for (int i = 0; i < 2; i++) fixture_cache(f, &caches[i], &heads);
+    struct row_state *state;
+    const uint64_t state_address = fixture_state(f, POSITIONS, &state);
+    for (uint32_t row = 0; row < POSITIONS; row++) {
+        fixture_page(f, &caches[row % 2], positions[row]);
+        state[row] = (struct row_state){.pages = caches[row % 2].table->address, .position = positions[row]};
+    }
+    float *q_norm, *k_norm;
+    const uint64_t q_norm_address = fixture_vector(f, c->d_head, &q_norm);
+    const uint64_t k_norm_address = fixture_vector(f, c->d_head, &k_norm);
+    const vki_rope_args args = {
+        .heads = heads, .qkv = qkv.span, .q = q.span, .first_q_row = first_q_row, .state = state_address,
+        .table = make_table(f, c->n_rot), .q_norm = c->norms ? q_norm_address : 0,
+        .k_norm = c->norms ? k_norm_address : 0, .n_rot = c->n_rot, .epsilon = 1e-6f, .q_scale = 0.125f,
+    };
+    CHECK_OK(vki_rope(&f->kernels, &args, &error));
+    fixture_run(f);
+
+    const ref_rope_params params = {
+        .n_head = c->n_head, .n_head_kv = c->n_head_kv, .d_head = c->d_head, .n_rot = c->n_rot,
+        .base = rope_base, .factor = rope_factor, .q_scale = 0.125, .epsilon = 1e-6f,
+        .q_norm = c->norms ? q_norm : NULL, .k_norm = c->norms ? k_norm : NULL,
+    };
+    double *expected = fixture_host(f, (size_t)POSITIONS * q_width, sizeof *expected); /* q, heads padded */
+    double *dense = fixture_host(f, width, sizeof *dense), *k = dense + c->n_head * c->d_head;
+    double *v = k + c->n_head_kv * c->d_head;
+    for (uint32_t row = 0; row < POSITIONS; row++) {
+        fixture_case(f, "rope of %u and %u heads of %u, %u turned, norms %d, f32 %d, q from row %u: row %u",
+                     c->n_head, c->n_head_kv, c->d_head, c->n_rot, c->norms, kv_f32, first_q_row, row);
+        ref_rope(&params, qkv.at + row * qkv.span.stride, positions[row], dense, k, v);
+        check_stored(f, &caches[row % 2], false, positions[row], k);
+        check_stored(f, &caches[row % 2], true, positions[row], v);
+        for (uint32_t i = 0; i < c->n_head * c->d_head && row >= first_q_row; i++)
+            expected[(row - first_q_row) * q_width + i / c->d_head * heads.pad + i % c->d_head] = dense[i];
+    }
+    fixture_compare_columns(f, &q, 0, q_width, expected, rope_bound);
+    for (int i = 0; i < 2; i++) check_untouched(f, &caches[i]);
+    fixture_drop(f);
+}
+
+START_TEST(rope_turns_q_and_k_and_fills_the_cache)
+{
+    static const uint32_t first_q_rows[] = {0, 1, POSITIONS - 1, POSITIONS};
+    kernel_fixture f;
+    fixture_open(&f, (kernel_tuning)_i);
+    for (size_t c = 0; c < sizeof rope_cases / sizeof *rope_cases; c++)
+        for (int kv_f32 = 0; kv_f32 < 2; kv_f32++)
+            for (size_t i = 0; i < 4; i++) check_rope(&f, &rope_cases[c], kv_f32, first_q_rows[i]);
+    fixture_close(&f);
+}
+END_TEST
+
+/* ---- The end of a step --------------------------------------------------------------------------- */
+
+typedef enum logits_kind {
+    RANDOM,
+    ALL_EQUAL,
+    TWO_LARGEST,
+    FIRST_LARGEST,
+    LAST_LARGEST,
+    SOME_NAN,
+    SOME_MINUS_INFINITY,
+    PLUS_INFINITY,
+    NO_NUMBER,
+    LOGITS_KINDS,
+} logits_kind;
+
+static void make_logits(kernel_fixture *f, logits_kind kind, float *logits, uint32_t n)
+{
+    const uint32_t a = fixture_below(f, n), b = fixture_below(f, n);
+    switch (kind) {
+    case ALL_EQUAL:
+        for (uint32_t i = 0; i < n; i++) logits[i] = -7;
+        break;
+    case TWO_LARGEST: logits[a] = logits[b] = 3; break;
+    case FIRST_LARGEST: logits[0] = 2; break;
+    case LAST_LARGEST: logits[n - 1] = 2; break;
+    case SOME_NAN:
+        for (uint32_t i = 0; i < n; i += 2) logits[i] = NAN;
+        break;
+    case SOME_MINUS_INFINITY:
+        for (uint32_t i = 0; i < n; i++) logits[i] = i % 3 ? -INFINITY : logits[i] - 1e30f;
+        break;
+    case PLUS_INFINITY: logits[a] = INFINITY; break;
+    case NO_NUMBER:
+        for (uint32_t i = 0; i < n; i++) logits[i] = i % 2 ? NAN : -INFINITY;
+        break;
+    default: break;
+    }
+}
+
+/* Rows begin at these steps: the ring's ends, and where the counter itself wraps. */
+static const uint32_t steps[VKI_MAX_BATCH] = {0, 1, 14, 15, 16, 17, 1000, UINT32_MAX};
+
+static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, uint32_t kinds, bool greedy)
+{
+    const uint32_t stride = (uint32_t)vki_round_up(n_vocab, 32) + 32;
+    const operand logits = fixture_input(f, rows, n_vocab, stride, stride);
+    struct row_state *state, before[VKI_MAX_BATCH + 1];
+    const uint64_t state_address = fixture_state(f, rows + 1, &state);
+    const vki_buffer *ring = fixture_buffer(f, VKI_RING_STEPS * VKI_MAX_BATCH * 4);
+    const vki_buffer *partial = fixture_buffer(f, rows * VKI_ARGMAX_GROUPS * 8ull);
+    memset(ring->mapped, 0xab, ring->size_bytes);
+    uint32_t expected_ring[VKI_RING_STEPS][VKI_MAX_BATCH];
+    memcpy(expected_ring, ring->mapped, sizeof expected_ring);
+    for (uint32_t row = 0; row <= rows; row++)
+        state[row] = before[row] = (struct row_state){.pages = 77, .token = 5, .position = 255 + row,
+                                                      .step = steps[row % VKI_MAX_BATCH], .pad0 = 9};
+    for (uint32_t row = 0; row < rows; row++) {
+        float *at = logits.at + (size_t)row * stride;
+        make_logits(f, (logits_kind)((kinds + row) % LOGITS_KINDS), at, n_vocab);
+        if (greedy) before[row].token = ref_argmax(at, n_vocab);
+        if (greedy) expected_ring[before[row].step % VKI_RING_STEPS][row] = before[row].token;
+        before[row].position++;
+        before[row].step++;
+    }
+    const vki_advance_args args = {.logits = logits.span, .n_vocab = n_vocab, .state = state_address,
+                                   .partial = partial->address, .ring = ring->address, .greedy = greedy};
+    CHECK_OK(vki_advance(&f->kernels, &args, &error));
+    fixture_run(f);
+    for (uint32_t row = 0; row <= rows && test_results_count(); row++)
+        ck_assert_msg(memcmp(&state[row], &before[row], sizeof *state) == 0,
+                      "greedy %d, vocabulary %u, row %u of %u, kind %u: token %u, not %u", greedy, n_vocab, row,
+                      rows, (kinds + row) % LOGITS_KINDS, state[row].token, before[row].token);
+    if (test_results_count()) ck_assert_mem_eq(ring->mapped, expected_ring, sizeof expected_ring);
+    fixture_drop(f);
+}
+
+START_TEST(a_step_ends_with_the_largest_logit)
+{
+    static const uint32_t sizes[] = {1, 31, 33, 49152, 262144};
+    kernel_fixture f;
+    fixture_open(&f, (kernel_tuning)_i);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const uint32_t few = sizes[i] < 1000 ? LOGITS_KINDS : 2;
+        for (uint32_t kinds = 0; kinds < few; kinds++) check_advance(&f, sizes[i], VKI_MAX_BATCH, kinds, true);
+        check_advance(&f, sizes[i], 1, TWO_LARGEST, true);
+        check_advance(&f, sizes[i], 3, LAST_LARGEST, true);
+    }
+    check_advance(&f, 100, VKI_MAX_BATCH, 0, false);
+    check_advance(&f, 100, 1, 0, false);
+    fixture_close(&f);
+}
+END_TEST
+
+/* ---- Tuning -------------------------------------------------------------------------------------- */
+
+static void check_tuning(const vki_limits *limits)
+{
+    const vki_tuning t = vki_tuning_for(limits);
+    const uint32_t locals[] = {t.matvec_local, t.matmul_local, t.row_local, t.attention_local, t.argmax_local};
+    const uint32_t widest = t.subgroup ? t.subgroup : limits->subgroup_size;
+    const uint32_t narrowest = t.subgroup ? t.subgroup : limits->subgroup_min;
+    for (size_t i = 0; i < sizeof locals / sizeof *locals; i++) {
+        ck_assert_uint_gt(locals[i], 0);
+        ck_assert_uint_le(locals[i], 256);
+        ck_assert_uint_eq(locals[i] % widest, 0);
+        ck_assert_uint_le(locals[i] / narrowest, 64); /* MAX_SUBGROUPS of the shaders */
+    }
+    ck_assert_uint_le(t.attention_local / narrowest, 16);
+    ck_assert_uint_eq(VKI_KV_PAGE_KEYS % t.attention_local, 0);
+    ck_assert_uint_le(t.matvec_lanes, narrowest);
+    ck_assert_uint_eq(t.matvec_local % t.matvec_lanes, 0);
+    for (uint32_t i = 0; i < 2; i++) /* powers of two */
+        ck_assert_uint_eq((i ? t.matvec_lanes : t.matmul_cols) & ((i ? t.matvec_lanes : t.matmul_cols) - 1), 0);
+    if (limits->subgroup_control) ck_assert(t.subgroup >= limits->subgroup_min && t.subgroup <= limits->subgroup_max);
+    else ck_assert_uint_eq(t.subgroup, 0);
+}
+
+START_TEST(tuning_is_sound_for_every_subgroup_size)
+{
+    for (uint32_t min = 4; min <= 128; min *= 2)
+        for (uint32_t size = min; size <= 128; size *= 2)
+            for (uint32_t max = size; max <= 128; max *= 2)
+                for (int i = 0; i < 4; i++) { /* without control the sizes are one */
+                    if (!(i & 1) && min != max) continue;
+                    check_tuning(&(vki_limits){.subgroup_min = min, .subgroup_size = size, .subgroup_max = max,
+                                               .subgroup_control = i & 1, .is_cpu = i & 2});
+                }
+}
+END_TEST
+
+START_TEST(splits_grow_with_the_keys)
+{
+    kernel_fixture f;
+    fixture_open(&f, TUNED_NATIVE);
+    uint32_t last = 1;
+    for (uint32_t keys = 0; keys < 100000; keys++) {
+        const uint32_t splits = vki_attention_splits(&f.kernels, keys);
+        ck_assert(splits == last || splits == 2 * last);
+        last = splits;
+    }
+    ck_assert_uint_eq(last, VKI_MAX_SPLITS);
+    fixture_close(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("kernels");
+    TCase *c = tcase_create("kernels");
+    tcase_set_timeout(c, 0);
+    tcase_add_loop_test(c, norms_are_right_for_any_width, 0, KERNEL_TUNINGS);
+    tcase_add_loop_test(c, rope_turns_q_and_k_and_fills_the_cache, 0, KERNEL_TUNINGS);
+    tcase_add_loop_test(c, a_step_ends_with_the_largest_logit, 0, KERNEL_TUNINGS);
+    suite_add_tcase(suite, c);
+    c = tcase_create("tuning");
+    tcase_add_test(c, tuning_is_sound_for_every_subgroup_size);
+    tcase_add_test(c, splits_grow_with_the_keys);
+    suite_add_tcase(suite, c);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
