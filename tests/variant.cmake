@@ -1,6 +1,7 @@
 # Builds the tests another way and runs them: VARIANT is sanitizers (address and undefined behaviour) or
 # runtime_glsl (every shader compiled at run time).
-# cmake -DVARIANT=sanitizers -DSOURCE=the project -DWORK=a build folder -DGENERATOR=Ninja -P variant.cmake
+# cmake -DVARIANT=sanitizers -DSOURCE=the project -DWORK=a build folder -DGENERATOR=Ninja -DMODEL=SmolLM2.gguf
+#       -P variant.cmake
 set(options_sanitizers -DCMAKE_BUILD_TYPE=Debug
     "-DCMAKE_C_FLAGS=-O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all")
 set(options_runtime_glsl -DCMAKE_BUILD_TYPE=Release -DVKLM_RUNTIME_GLSL=ON)
@@ -9,7 +10,8 @@ set(options_runtime_glsl -DCMAKE_BUILD_TYPE=Release -DVKLM_RUNTIME_GLSL=ON)
 set(ENV{LSAN_OPTIONS} "suppressions=${SOURCE}/tests/driver_leaks.txt:print_suppressions=0")
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
 execute_process(COMMAND "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}" -G "${GENERATOR}" ${options_${VARIANT}}
-                        -DVKLM_WERROR=ON -DVKLM_SAMPLES=OFF -DVKLM_TESTS=ON COMMAND_ERROR_IS_FATAL ANY)
+                        -DVKLM_WERROR=ON -DVKLM_SAMPLES=OFF -DVKLM_TESTS=ON "-DVKLM_TEST_MODEL=${MODEL}"
+                        COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}" --parallel ${cores} COMMAND_ERROR_IS_FATAL ANY)
 # What looks at the source tree or at the library as a file was looked at by the main build.
 execute_process(COMMAND "${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}" --output-on-failure
