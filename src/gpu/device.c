@@ -80,9 +80,10 @@ static vklm_status portability_offered(const vki_host *host, vklm_error *error, 
     return VKLM_OK;
 }
 
-/* *version: the highest that both the loader and vklm know. */
-static vklm_status open_instance(const vki_host *host, vklm_error *error, uint32_t *version,
-                                 vki_instance_functions *fn, VkInstance *instance)
+/* Asks for Vulkan 1.2 and no more: what vklm likes of later versions are extensions of it, and the
+ * shaders' sizes are constants in the way of 1.2, which the validation layers call deprecated in 1.3. */
+static vklm_status open_instance(const vki_host *host, vklm_error *error, vki_instance_functions *fn,
+                                 VkInstance *instance)
 {
     *instance = VK_NULL_HANDLE;
     const uint32_t loader = vki_loader_open();
@@ -93,8 +94,6 @@ static vklm_status open_instance(const vki_host *host, vklm_error *error, uint32
     if (loader < VK_API_VERSION_1_2)
         return vki_fail(error, VKLM_NO_VULKAN, "the Vulkan loader knows only Vulkan %u.%u; update it to 1.2",
                         VK_API_VERSION_MAJOR(loader), VK_API_VERSION_MINOR(loader));
-    *version = (uint32_t)vki_min(loader, VK_API_VERSION_1_3);
-
     bool portability;
     TRY(portability_offered(host, error, &portability));
     const char *extension = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
@@ -102,7 +101,7 @@ static vklm_status open_instance(const vki_host *host, vklm_error *error, uint32
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
         .pEngineName = "vklm",
         .engineVersion = vklm_version(),
-        .apiVersion = *version,
+        .apiVersion = VK_API_VERSION_1_2,
     };
     const VkInstanceCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
@@ -120,7 +119,7 @@ static vklm_status open_instance(const vki_host *host, vklm_error *error, uint32
 
 /* *probes: as many as *count, owned by the caller; NULL after a failure. */
 static vklm_status probe_all(const vki_host *host, const vki_instance_functions *fn, VkInstance instance,
-                             uint32_t version, vklm_error *error, vki_probe **probes, uint32_t *count)
+                             vklm_error *error, vki_probe **probes, uint32_t *count)
 {
     vklm_status status = VKLM_OK;
     VkPhysicalDevice *all = NULL;
@@ -137,7 +136,7 @@ static vklm_status probe_all(const vki_host *host, const vki_instance_functions 
     result = fn->EnumeratePhysicalDevices(instance, &n, all);
     TRY_OR_FAIL(vki_check(NULL, result, "vkEnumeratePhysicalDevices", error));
     for (uint32_t i = 0; i < n; i++)
-        TRY_OR_FAIL(vki_probe_device(host, fn, all[i], version, error, &(*probes)[i]));
+        TRY_OR_FAIL(vki_probe_device(host, fn, all[i], error, &(*probes)[i]));
     *count = n;
 fail:
     vki_release(host, &all);
@@ -155,11 +154,11 @@ vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos, uint32_
     vki_host_init(&host, NULL, NULL);
     VkInstance instance = VK_NULL_HANDLE;
     vki_instance_functions fn;
-    uint32_t version, n;
+    uint32_t n;
     vki_probe *probes = NULL;
     vklm_status status;
-    TRY_OR_FAIL(open_instance(&host, error, &version, &fn, &instance));
-    TRY_OR_FAIL(probe_all(&host, &fn, instance, version, error, &probes, &n));
+    TRY_OR_FAIL(open_instance(&host, error, &fn, &instance));
+    TRY_OR_FAIL(probe_all(&host, &fn, instance, error, &probes, &n));
     *count = n;
     for (uint32_t i = 0; i < n && i < capacity; i++) infos[i] = probes[i].info;
     if (infos && capacity < n)
@@ -268,10 +267,10 @@ vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *err
     vklm_status status;
     vki_probe *probes = NULL;
     char reason[sizeof device->info.reason];
-    uint32_t version, count, index;
+    uint32_t count, index;
     TRY_OR_FAIL(copy_shader_dir(device, own.shader_dir, error));
-    TRY_OR_FAIL(open_instance(&host, error, &version, &device->instance_fn, &device->instance));
-    TRY_OR_FAIL(probe_all(&host, &device->instance_fn, device->instance, version, error, &probes, &count));
+    TRY_OR_FAIL(open_instance(&host, error, &device->instance_fn, &device->instance));
+    TRY_OR_FAIL(probe_all(&host, &device->instance_fn, device->instance, error, &probes, &count));
     TRY_OR_FAIL(vki_choose_device(own.select, probes, count, error, &index, reason));
     adopt_probe(device, &probes[index], own.block_limit_bytes);
     memcpy(device->info.reason, reason, sizeof reason);

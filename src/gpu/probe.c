@@ -91,7 +91,7 @@ static bool has_extension(const VkExtensionProperties *extensions, uint32_t coun
     return false;
 }
 
-/* Finds what is core in Vulkan 1.3 and an extension before it. */
+/* Finds the extensions that are of use, or must be enabled where they are offered. */
 static vklm_status read_extensions(const vki_host *host, const vki_instance_functions *fn,
                                    vklm_error *error, vki_probe *probe)
 {
@@ -100,21 +100,15 @@ static vklm_status read_extensions(const vki_host *host, const vki_instance_func
     (void)fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, NULL);
     TRY(vki_alloc(host, n, sizeof *all, error, &all));
     if (n && fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, all) < VK_SUCCESS) n = 0;
-    const bool core_1_3 = probe->api_version >= VK_API_VERSION_1_3;
-    const struct {
-        const char *name;
-        bool *has; /* NULL: must be enabled where it is offered */
-    } known[] = {
-        {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, &probe->has_size_control},
-        {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, &probe->has_integer_dot},
-        {"VK_KHR_portability_subset", NULL},
+    const char *const known[] = {
+        VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
+        VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
+        "VK_KHR_portability_subset",
     };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        const bool core = core_1_3 && known[i].has;
-        const bool offered = !core && has_extension(all, n, known[i].name);
-        if (offered) probe->extensions[probe->n_extensions++] = known[i].name;
-        if (known[i].has) *known[i].has = core || offered;
-    }
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (has_extension(all, n, known[i])) probe->extensions[probe->n_extensions++] = known[i];
+    probe->has_size_control = has_extension(all, n, known[0]);
+    probe->has_integer_dot = has_extension(all, n, known[1]);
     vki_release(host, &all);
     return VKLM_OK;
 }
@@ -181,8 +175,6 @@ static void check_subgroups(const VkPhysicalDeviceVulkan11Properties *v11, vklm_
 /* Reads the properties of a device of Vulkan 1.2 or later. */
 static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
 {
-    VkPhysicalDeviceMaintenance4Properties maintenance4 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES};
     VkPhysicalDeviceSubgroupSizeControlProperties control = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
     VkPhysicalDeviceVulkan12Properties v12 = {
@@ -192,7 +184,6 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
     VkPhysicalDeviceProperties2 all = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v11};
     if (probe->has_size_control) v12.pNext = &control;
-    if (probe->api_version >= VK_API_VERSION_1_3) control.pNext = &maintenance4;
     fn->GetPhysicalDeviceProperties2(probe->physical, &all);
 
     vki_features features;
@@ -224,8 +215,6 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .has_integer_dot = features.integer_dot.shaderIntegerDotProduct,
     };
     memcpy(probe->limits.max_grid, limits->maxComputeWorkGroupCount, sizeof probe->limits.max_grid);
-    if (maintenance4.maxBufferSize && maintenance4.maxBufferSize < probe->limits.max_block_bytes)
-        probe->limits.max_block_bytes = maintenance4.maxBufferSize;
     probe->info.subgroup_size = v11.subgroupSize;
     memcpy(probe->info.uuid, v11.deviceUUID, sizeof probe->info.uuid);
     snprintf(probe->info.driver, sizeof probe->info.driver, "%.100s %.150s", v12.driverName,
@@ -233,20 +222,17 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
 }
 
 vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions *fn,
-                             VkPhysicalDevice physical, uint32_t instance_version, vklm_error *error,
-                             vki_probe *probe)
+                             VkPhysicalDevice physical, vklm_error *error, vki_probe *probe)
 {
     *probe = (vki_probe){.physical = physical};
     VkPhysicalDeviceProperties2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
     fn->GetPhysicalDeviceProperties2(physical, &core);
     const VkPhysicalDeviceProperties *properties = &core.properties;
-    const uint32_t version = properties->apiVersion;
     snprintf(probe->info.name, sizeof probe->info.name, "%s", properties->deviceName);
     probe->info.type = type_of(properties->deviceType);
-    probe->info.api_version = version;
-    probe->api_version = version < instance_version ? version : instance_version;
+    probe->info.api_version = properties->apiVersion;
     read_memory(fn, probe);
-    if (version < VK_API_VERSION_1_2) {
+    if (properties->apiVersion < VK_API_VERSION_1_2) {
         add_missing(&probe->info, "Vulkan 1.2");
         return VKLM_OK;
     }

@@ -12,9 +12,8 @@ typedef struct vki_probe {
     vki_limits limits;
     uint32_t queue_family;
     VkPhysicalDeviceMemoryProperties memory;
-    uint32_t api_version;         /* that both the instance and the device know */
     bool has_size_control, has_integer_dot; /* the feature structs may be chained */
-    const char *extensions[VKI_MAX_EXTENSIONS]; /* to enable: what api_version lacks */
+    const char *extensions[VKI_MAX_EXTENSIONS]; /* to enable */
     uint32_t n_extensions;
 } vki_probe;
 
@@ -29,8 +28,7 @@ typedef struct vki_features {
 
 /* Fills *probe; what a device lacks is named in info.missing. Fails where the host has no memory. */
 vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions *fn,
-                             VkPhysicalDevice physical, uint32_t instance_version, vklm_error *error,
-                             vki_probe *probe);
+                             VkPhysicalDevice physical, vklm_error *error, vki_probe *probe);
 
 /* Asks for the probed device's features and switches off those that vklm has no use for. */
 void vki_probe_features(const vki_instance_functions *fn, const vki_probe *probe,

@@ -99,6 +99,10 @@ static void record_dispatches(const vki_recording *recording, const vki_plan *pl
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
     const vki_pipeline *bound = NULL; /* bindings end with the command buffer */
+    /* All bytes have a value from the start: kernels set only those that they have. */
+    const uint32_t zeros[VKI_PUSH_BYTES / 4] = {0};
+    device->fn.vkCmdPushConstants(unit->command, device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                  sizeof zeros, zeros);
     for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
         const vki_dispatch *dispatch = &plan->items[i];
         if (recording->barriers[i])
