@@ -1,4 +1,5 @@
-/* vklm-tokens - text from stdin to token ids, and back. Needs no GPU; vocabulary-only files will do.
+/* vklm-tokens - text from stdin to token ids, and back. Needs no GPU; vocabulary-only files will
+ * do.
  *
  * Exit codes: 0 done; 1 failure (the file, the ids, memory), said on stderr; 2 wrong usage.
  */
@@ -82,7 +83,8 @@ static int encode(const vklm_vocab *vocab, const options *given, const char *tex
         (given->bos ? VKLM_ADD_SPECIAL : 0u) | (given->special ? VKLM_PARSE_SPECIAL : 0u);
     vklm_error error;
     size_t n;
-    /* A byte becomes at most three tokens (U+FFFD for a bad one), and bos, eos and a space come on top. */
+    /* A byte becomes at most three tokens (U+FFFD for a bad one), and bos, eos and a space come on
+     * top. */
     const size_t capacity = 3 * len + 3;
     vklm_token *ids = malloc(capacity * sizeof *ids);
     if (!ids) return fail("no memory for the ids");
@@ -94,7 +96,8 @@ static int encode(const vklm_vocab *vocab, const options *given, const char *tex
     return EXIT_DONE;
 }
 
-/* Ids from text, in place of nothing smaller: the caller's array has room for one id per two bytes. */
+/* Ids from text, in place of nothing smaller: the caller's array has room for one id per two bytes.
+ */
 static bool parse_ids(const char *text, size_t len, vklm_token *ids, size_t *n_out)
 {
     const char *end = text + len;
@@ -173,7 +176,8 @@ int main(int argc, char **argv)
     if (!input)
         code = fail("stdin cannot be read");
     else
-        code = given.decode ? decode(vocab, given.special, input, len) : encode(vocab, &given, input, len);
+        code = given.decode ? decode(vocab, given.special, input, len)
+                            : encode(vocab, &given, input, len);
     free(input);
     vklm_vocab_destroy(&vocab);
     if (fflush(stdout) != 0 && code == EXIT_DONE) code = fail("stdout cannot be written");

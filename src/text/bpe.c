@@ -1,9 +1,9 @@
 /* bpe.c - byte-level byte pair encoding (tokenizer.ggml.model "gpt2"), after GPT-2.
  *
- * GPT-2 writes each byte as one printable character, so that merges can be kept in a text file. That map
- * is undone when the file is read: here a symbol is a run of bytes, and the 256 bytes are the first
- * symbols of every piece. Merges are looked up by a pair of symbols. Merges and texts outside the map
- * are ignored, since no text can reach them.
+ * GPT-2 writes each byte as one printable character, so that merges can be kept in a text file.
+ * That map is undone when the file is read: here a symbol is a run of bytes, and the 256 bytes are
+ * the first symbols of every piece. Merges are looked up by a pair of symbols. Merges and texts
+ * outside the map are ignored, since no text can reach them.
  */
 #include <string.h>
 
@@ -11,14 +11,14 @@
 #include "text/encode.h"
 #include "text/utf8.h"
 
-/* The byte that a character of GPT-2's alphabet stands for; -1: not in the alphabet. The printable bytes
- * of Latin-1 stand for themselves, the other 68 are U+0100 and up in increasing order. */
+/* The byte that a character of GPT-2's alphabet stands for; -1: not in the alphabet. The printable
+ * bytes of Latin-1 stand for themselves, the other 68 are U+0100 and up in increasing order. */
 static int byte_of(uint32_t character)
 {
     enum { BELOW_33 = 33, FROM_127_TO_160 = 34, SOFT_HYPHEN = 173 };
     if (character < 256) {
-        const bool printable = character >= 33 && !(character >= 127 && character <= 160) &&
-                               character != SOFT_HYPHEN;
+        const bool printable =
+            character >= 33 && !(character >= 127 && character <= 160) && character != SOFT_HYPHEN;
         return printable ? (int)character : -1;
     }
     const uint32_t rank = character - 256;
@@ -53,7 +53,8 @@ bool vki_bpe_unmap(char *text, size_t *len)
 static uint32_t *find_slot(const vklm_vocab *vocab, uint32_t left, uint32_t right)
 {
     const size_t mask = vocab->n_merge_slots - 1;
-    const uint64_t hash = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
+    const uint64_t hash =
+        ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
     size_t at = (size_t)(hash ^ hash >> 32) & mask;
     for (;; at = (at + 1) & mask) {
         const uint32_t slot = vocab->merge_slots[at];
@@ -63,7 +64,8 @@ static uint32_t *find_slot(const vklm_vocab *vocab, uint32_t left, uint32_t righ
     return &vocab->merge_slots[at];
 }
 
-/* One line of the merge table, "left right", the two parted by the first blank that can part them. */
+/* One line of the merge table, "left right", the two parted by the first blank that can part them.
+ */
 static vklm_status load_merge(vklm_vocab *vocab, char *line, size_t len, vki_merge *merge,
                               vklm_error *error)
 {
@@ -103,21 +105,25 @@ vklm_status vki_bpe_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
     TRY(vki_gguf_string(gguf, "tokenizer.ggml.pre", error, &pre, &found));
     if (!found)
         vki_log(&vocab->host, VKLM_LOG_WARNING,
-                "%s: no tokenizer.ggml.pre; the default pre-tokenizer may not be the model's", gguf->path);
+                "%s: no tokenizer.ggml.pre; the default pre-tokenizer may not be the model's",
+                gguf->path);
     TRY(vki_pretokenizer_init(&vocab->pretokenizer, &vocab->host, pre, error));
     vocab->add_bos = vocab->pretokenizer.add_bos;
 
     const vki_gguf_value *lines;
     TRY(vki_gguf_array_of(gguf, "tokenizer.ggml.merges", VKI_GGUF_STRINGS, error, &lines));
     if (!lines)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.merges is missing; a BPE vocabulary needs it",
+        return vki_fail(error, VKLM_BAD_FILE,
+                        "%s: tokenizer.ggml.merges is missing; a BPE vocabulary needs it",
                         gguf->path);
     if (lines->count > INT32_MAX / 4)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.merges has too many entries", gguf->path);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.merges has too many entries",
+                        gguf->path);
     vocab->n_merges = (size_t)lines->count;
     vocab->n_merge_slots = 16;
     while (vocab->n_merge_slots < vocab->n_merges + vocab->n_merges / 2) vocab->n_merge_slots *= 2;
-    TRY(vki_arena_alloc(&vocab->arena, vocab->n_merges, sizeof *vocab->merges, error, &vocab->merges));
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_merges, sizeof *vocab->merges, error,
+                        &vocab->merges));
     TRY(vki_arena_alloc(&vocab->arena, vocab->n_merge_slots, sizeof *vocab->merge_slots, error,
                         &vocab->merge_slots));
     char *line = NULL;
@@ -139,8 +145,8 @@ static vklm_status make_valid(vki_encoder *encoder, vki_string *text, vklm_error
         valid += (size_t)length;
     if (valid == text->len) return VKLM_OK;
 
-    TRY(vki_grow(&encoder->vocab->host, text->len * VKI_UTF8_REPLACEMENT_BYTES, 1, error, &encoder->clean,
-                 &encoder->clean_capacity));
+    TRY(vki_grow(&encoder->vocab->host, text->len * VKI_UTF8_REPLACEMENT_BYTES, 1, error,
+                 &encoder->clean, &encoder->clean_capacity));
     size_t written = 0;
     for (size_t at = 0; at < text->len;) {
         length = vki_utf8_char(text->text + at, text->len - at);
@@ -170,7 +176,8 @@ static void emit_symbol(vki_encoder *encoder, uint32_t symbol)
     if (symbol < encoder->vocab->n_tokens) vki_emit(encoder, (vklm_token)symbol);
 }
 
-static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t len, vklm_error *error)
+static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t len,
+                                vklm_error *error)
 {
     const vklm_vocab *vocab = encoder->vocab;
     vki_merger *merger = &encoder->merger;
@@ -183,12 +190,13 @@ static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t 
     }
     merger->n_parts = 0;
     for (size_t i = 0; i < len; i++)
-        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)i, 1, vocab->byte_symbols[(uint8_t)piece[i]],
-                           error));
+        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)i, 1,
+                           vocab->byte_symbols[(uint8_t)piece[i]], error));
     TRY(vki_merger_run(merger, vocab, piece, find_merge, error));
     for (size_t i = 0; i < merger->n_parts; i++) {
         const vki_part part = merger->parts[i];
-        /* What merges to no token is given out byte by byte; consistent files have no such merges. */
+        /* What merges to no token is given out byte by byte; consistent files have no such merges.
+         */
         const bool whole = part.symbol < vocab->n_tokens;
         if (part.len && whole) emit_symbol(encoder, part.symbol);
         for (uint32_t k = 0; k < part.len && !whole; k++)

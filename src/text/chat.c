@@ -1,8 +1,9 @@
 /* chat.c - a conversation as ids, after the format of the file's chat family.
  *
- * The whole conversation is written into one text and encoded at once, so that what lies between two
- * control tokens is tokenised as one fragment, whether it came from the format or from a message. Spans
- * that came from messages are marked as quoted: in them no control token is recognised.
+ * The whole conversation is written into one text and encoded at once, so that what lies between
+ * two control tokens is tokenised as one fragment, whether it came from the format or from a
+ * message. Spans that came from messages are marked as quoted: in them no control token is
+ * recognised.
  */
 #include <string.h>
 
@@ -79,7 +80,10 @@ static vki_string content_of(const chat_writer *writer, const vklm_message *mess
         content.len = strlen(content.text);
         if (flags & VKI_CHAT_DROP_NEWLINES && content.len < len) trim_start(&content, "\n");
     }
-    if (flags & VKI_CHAT_TRIM) {
+    const unsigned trims = is_role(message, "assistant") ? VKI_CHAT_TRIM_ASSISTANT
+                           : is_role(message, "user")    ? VKI_CHAT_TRIM_USER
+                                                         : VKI_CHAT_TRIM_SYSTEM;
+    if (flags & trims) {
         trim_start(&content, blanks);
         while (content.len && strchr(blanks, content.text[content.len - 1])) content.len--;
     }
@@ -101,8 +105,8 @@ static bool is_held(const chat_writer *writer, size_t at)
            find_role(writer, at, "user") < writer->n_messages;
 }
 
-/* The system messages that user turn `at` opens with: those since the turn before, or, in families that
- * open the last user turn, all. */
+/* The system messages that user turn `at` opens with: those since the turn before, or, in families
+ * that open the last user turn, all. */
 static vklm_status write_held(chat_writer *writer, size_t at)
 {
     const vki_chat_family *family = writer->vocab->family;
@@ -126,7 +130,8 @@ static const vki_chat_turn *turn_of(const chat_writer *writer, const vklm_messag
     if (is_role(message, "assistant")) return &family->assistant;
     /* A held message that no user turn follows is a user turn itself. */
     const unsigned in_user = VKI_CHAT_SYSTEM_FIRST | VKI_CHAT_SYSTEM_LAST;
-    return is_role(message, "system") && !(family->flags & in_user) ? &family->system : &family->user;
+    return is_role(message, "system") && !(family->flags & in_user) ? &family->system
+                                                                    : &family->user;
 }
 
 static vklm_status write_turns(chat_writer *writer)
@@ -156,7 +161,8 @@ static vklm_status write_conversation(chat_writer *writer)
     TRY(write_format(writer, family->begin));
     if (family->flags & VKI_CHAT_BOS_IF_NAMED && vocab->chat_names_bos)
         TRY(write_format(writer, VKI_CHAT_BOS));
-    if (family->default_system && (writer->n_messages == 0 || !is_role(writer->messages, "system"))) {
+    if (family->default_system &&
+        (writer->n_messages == 0 || !is_role(writer->messages, "system"))) {
         TRY(write_format(writer, family->system.before));
         TRY(write_format(writer, family->default_system));
         TRY(write_format(writer, family->system.after));
@@ -170,9 +176,11 @@ static vklm_status check_messages(const vklm_message *messages, size_t n, vklm_e
     static const char *const roles[] = {"system", "user", "assistant"};
     for (size_t i = 0; i < n; i++) {
         if (!messages[i].role || !messages[i].content)
-            return vki_fail(error, VKLM_INVALID_ARGUMENT, "message %zu has no role or no content", i);
+            return vki_fail(error, VKLM_INVALID_ARGUMENT, "message %zu has no role or no content",
+                            i);
         bool known = false;
-        for (size_t k = 0; k < sizeof roles / sizeof *roles; k++) known |= is_role(&messages[i], roles[k]);
+        for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
+            known |= is_role(&messages[i], roles[k]);
         if (!known)
             return vki_fail(error, VKLM_INVALID_ARGUMENT,
                             "message %zu has role '%.32s'; use system, user or assistant", i,
@@ -202,8 +210,9 @@ const char *vklm_chat_family(const vklm_vocab *vocab)
     return vocab->family ? vocab->family->name : NULL;
 }
 
-vklm_status vklm_chat_tokenize(const vklm_vocab *vocab, const vklm_message *messages, size_t n_messages,
-                               vklm_error *error, vklm_token *ids, size_t capacity, size_t *n_out)
+vklm_status vklm_chat_tokenize(const vklm_vocab *vocab, const vklm_message *messages,
+                               size_t n_messages, vklm_error *error, vklm_token *ids,
+                               size_t capacity, size_t *n_out)
 {
     vki_error_clear(error);
     *n_out = 0;

@@ -11,16 +11,16 @@ typedef struct vki_span {
 typedef struct vki_text {
     const char *bytes;
     size_t len;
-    bool parse_special;     /* control tokens are recognised, but not inside or across a quoted span */
+    bool parse_special; /* control tokens are recognised, but not inside or across a quoted span */
     const vki_span *quoted; /* ascending; what came from a person or a model */
     size_t n_quoted;
 } vki_text;
 
-/* Where ids go, and the memory that is reused from one fragment to the next. Initialise vocab, ids and
- * capacity, zero the rest. */
+/* Where ids go, and the memory that is reused from one fragment to the next. Initialise vocab, ids
+ * and capacity, zero the rest. */
 typedef struct vki_encoder {
     const vklm_vocab *vocab;
-    vklm_token *ids; /* borrowed */
+    vklm_token *ids;    /* borrowed */
     size_t capacity, n; /* n counts on where the ids no longer fit */
     char *clean;        /* owned, as below: the fragment as the tokenizer wants it */
     size_t clean_capacity;

@@ -1,8 +1,8 @@
 /* merge.c - the merge loop over a linked list of parts and a binary heap of candidate pairs.
  *
  * A candidate is not taken out of the heap when one of its parts merges with something else; it is
- * recognised when it comes up, because parts only grow: the pair is as it was if and only if both parts
- * are still there and their lengths add up to what was noted.
+ * recognised when it comes up, because parts only grow: the pair is as it was if and only if both
+ * parts are still there and their lengths add up to what was noted.
  */
 #include "text/merge.h"
 
@@ -10,7 +10,8 @@ vklm_status vki_merger_add(vki_merger *merger, const vki_host *host, uint32_t st
                            uint32_t symbol, vklm_error *error)
 {
     const uint32_t n = (uint32_t)merger->n_parts;
-    TRY(vki_grow(host, n + (size_t)1, sizeof *merger->parts, error, &merger->parts, &merger->part_capacity));
+    TRY(vki_grow(host, n + (size_t)1, sizeof *merger->parts, error, &merger->parts,
+                 &merger->part_capacity));
     merger->parts[n] = (vki_part){start, len, n - 1, UINT32_MAX, symbol}; /* 0 - 1 is UINT32_MAX */
     if (n) merger->parts[n - 1].next = n;
     merger->n_parts++;

@@ -1,5 +1,5 @@
-/* merge.h - merging neighbours, the loop that BPE and SPM share. They differ in which pairs merge and in
- * what order; both take the best pair first and the leftmost of equals. */
+/* merge.h - merging neighbours, the loop that BPE and SPM share. They differ in which pairs merge
+ * and in what order; both take the best pair first and the leftmost of equals. */
 #ifndef VKI_MERGE_H
 #define VKI_MERGE_H
 

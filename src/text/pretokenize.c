@@ -1,11 +1,11 @@
 /* pretokenize.c - the patterns of tokenizer.ggml.pre, run by PCRE2 (UTF, Unicode properties, JIT).
  *
- * The patterns are those that the models were trained with; models trained with another one would read
- * text that they have never seen, so an unknown name is refused. Each pattern of a list splits every
- * piece so far into its matches and the gaps between them; nothing is dropped. White space is Unicode's
- * White_Space, spelled out because PCRE2's \s also holds U+180E. No pattern can match the empty string,
- * and none backtracks over more than one run, so splitting is linear in practice; PCRE2's own limits
- * are lifted, since a run may be a megabyte long.
+ * The patterns are those that the models were trained with; models trained with another one would
+ * read text that they have never seen, so an unknown name is refused. Each pattern of a list splits
+ * every piece so far into its matches and the gaps between them; nothing is dropped. White space is
+ * Unicode's White_Space, spelled out because PCRE2's \s also holds U+180E. No pattern can match the
+ * empty string, and none backtracks over more than one run, so splitting is linear in practice;
+ * PCRE2's own limits are lifted, since a run may be a megabyte long.
  */
 #include "text/pretokenize.h"
 
@@ -17,6 +17,7 @@
 
 #include "base/checked.h"
 
+/* clang-format off */
 /* Inside a character class. */
 #define WHITE "\\t-\\r\\x{85}\\p{Z}"
 #define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
@@ -33,7 +34,8 @@
 #define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|" PUNCTUATION "|" BLANKS
 #define LLAMA3                                                                                     \
     CONTRACTION "|" WORD_PREFIX "\\p{L}+|\\p{N}{1,3}|" PUNCTUATION "[\\r\\n]*|" NEWLINES_AND_BLANKS
-#define QWEN2 CONTRACTION "|" WORD_PREFIX "\\p{L}+|\\p{N}|" PUNCTUATION "[\\r\\n]*|" NEWLINES_AND_BLANKS
+#define QWEN2                                                                                      \
+    CONTRACTION "|" WORD_PREFIX "\\p{L}+|\\p{N}|" PUNCTUATION "[\\r\\n]*|" NEWLINES_AND_BLANKS
 #define QWEN35                                                                                     \
     CONTRACTION "|" WORD_PREFIX "[\\p{L}\\p{M}]+|\\p{N}| ?[^" WHITE                                \
                 "\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" NEWLINES_AND_BLANKS
@@ -47,7 +49,7 @@
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"           \
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" NEWLINES_AND_BLANKS
 
-/* Cased letters: Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, Glagolitic, Coptic, Deseret ... */
+/* Cased letters: Latin, Greek, Cyrillic, Armenian, Georgian, Cherokee, Glagolitic, Coptic ... */
 #define DEEPSEEK_LETTERS                                                                           \
     "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}"                 \
     "\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}"         \
@@ -75,8 +77,9 @@ static const struct rule {
     bool ignore_merges, add_bos;
     const char *patterns[VKI_MAX_PATTERNS];
 } rules[] = {
-    {"gpt-2 phi-2 mpt olmo jais exaone4 mellum a.x-4.0 modern-bert roberta-bpe granite-docling trillion",
-     false, false, {GPT2}},
+    {"gpt-2 phi-2 mpt olmo jais exaone4 mellum a.x-4.0 modern-bert roberta-bpe granite-docling "
+     "trillion", false, false,
+     {GPT2}},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral lfm2 midm-2.0", true, true, {LLAMA3}},
     {"dbrx smaug-bpe chatglm-bpe glm4", false, false, {LLAMA3}},
     {"qwen2 deepseek-r1-qwen megrez stablelm2 hunyuan kormo grok-2", false, false, {QWEN2}},
@@ -85,7 +88,7 @@ static const struct rule {
      {"\\p{N}", GPT2}},
     {"deepseek-llm", false, false,
      {"[\\r\\n]", "[" WHITE "]?[" DEEPSEEK_LETTERS "]+", "[" WHITE "]?[" DEEPSEEK_PUNCTUATION "]+",
-      /* The look-behind changes no match; without it a long run is tried from each of its characters. */
+      /* The look-behind changes no match; without it a long run is tried from each character. */
       "(?<![" WHITE "])[" WHITE "]+\\z", CJK, "\\p{N}+"}},
     {"deepseek-coder", false, false,
      {"[\\r\\n]", "[" WHITE "]?\\p{L}+", "[" WHITE "]?\\p{P}+", CJK, "\\p{N}"}},
@@ -96,6 +99,7 @@ static const struct rule {
     {"falcon", false, false, {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}},
     {"default", false, false, {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
 };
+/* clang-format on */
 
 static bool has_word(const char *words, vki_string word)
 {
@@ -129,7 +133,8 @@ static void release(void *memory, void *user)
 
 static bool make_contexts(vki_pretokenizer *pretokenizer)
 {
-    pretokenizer->memory = pcre2_general_context_create(allocate, release, (void *)pretokenizer->host);
+    pretokenizer->memory =
+        pcre2_general_context_create(allocate, release, (void *)pretokenizer->host);
     if (!pretokenizer->memory) return false;
     pretokenizer->limits = pcre2_match_context_create(pretokenizer->memory);
     if (!pretokenizer->limits) return false;
@@ -158,15 +163,16 @@ static bool compile_patterns(vki_pretokenizer *pretokenizer, const struct rule *
     return n == VKI_MAX_PATTERNS || !rule->patterns[n];
 }
 
-vklm_status vki_pretokenizer_init(vki_pretokenizer *pretokenizer, const vki_host *host, vki_string name,
-                                  vklm_error *error)
+vklm_status vki_pretokenizer_init(vki_pretokenizer *pretokenizer, const vki_host *host,
+                                  vki_string name, vklm_error *error)
 {
     *pretokenizer = (vki_pretokenizer){.host = host};
     const struct rule *rule = find_rule(name);
     if (!rule)
-        return vki_fail(error, VKLM_UNSUPPORTED,
-                        "unknown pre-tokenizer '%.*s' (tokenizer.ggml.pre); use a model with another tokenizer",
-                        (int)vki_min(name.len, 64), name.text);
+        return vki_fail(
+            error, VKLM_UNSUPPORTED,
+            "unknown pre-tokenizer '%.*s' (tokenizer.ggml.pre); use a model with another tokenizer",
+            (int)vki_min(name.len, 64), name.text);
     pretokenizer->ignore_merges = rule->ignore_merges;
     pretokenizer->add_bos = rule->add_bos;
     if (make_contexts(pretokenizer) && compile_patterns(pretokenizer, rule)) return VKLM_OK;
@@ -176,7 +182,8 @@ vklm_status vki_pretokenizer_init(vki_pretokenizer *pretokenizer, const vki_host
 
 void vki_pretokenizer_free(vki_pretokenizer *pretokenizer)
 {
-    for (size_t i = 0; i < pretokenizer->n_patterns; i++) pcre2_code_free(pretokenizer->patterns[i]);
+    for (size_t i = 0; i < pretokenizer->n_patterns; i++)
+        pcre2_code_free(pretokenizer->patterns[i]);
     pcre2_match_context_free(pretokenizer->limits);
     pcre2_general_context_free(pretokenizer->memory);
     *pretokenizer = (vki_pretokenizer){0};
@@ -197,8 +204,8 @@ static vklm_status find_match(const vki_pretokenizer *pretokenizer, const pcre2_
     *from = *to = piece.len;
     if (result == PCRE2_ERROR_NOMATCH) return VKLM_OK;
     if (result < 0)
-        return vki_fail(error, VKLM_OUT_OF_MEMORY, "the pre-tokenizer gave up on %zu bytes (PCRE2: %d)",
-                        piece.len, result);
+        return vki_fail(error, VKLM_OUT_OF_MEMORY,
+                        "the pre-tokenizer gave up on %zu bytes (PCRE2: %d)", piece.len, result);
     const PCRE2_SIZE *bounds = pcre2_get_ovector_pointer(pieces->match);
     *from = bounds[0];
     *to = bounds[1];
@@ -206,9 +213,11 @@ static vklm_status find_match(const vki_pretokenizer *pretokenizer, const pcre2_
     return VKLM_OK;
 }
 
-static vklm_status append_end(const vki_host *host, size_t end, vki_pieces *pieces, vklm_error *error)
+static vklm_status append_end(const vki_host *host, size_t end, vki_pieces *pieces,
+                              vklm_error *error)
 {
-    TRY(vki_grow(host, pieces->n + 1, sizeof *pieces->ends, error, &pieces->ends, &pieces->capacity));
+    TRY(vki_grow(host, pieces->n + 1, sizeof *pieces->ends, error, &pieces->ends,
+                 &pieces->capacity));
     pieces->ends[pieces->n++] = (uint32_t)end;
     return VKLM_OK;
 }
@@ -226,8 +235,8 @@ static vklm_status cut_piece(const vki_pretokenizer *pretokenizer, const pcre2_c
     return VKLM_OK;
 }
 
-vklm_status vki_pretokenizer_split(const vki_pretokenizer *pretokenizer, const char *text, size_t len,
-                                   vklm_error *error, vki_pieces *pieces)
+vklm_status vki_pretokenizer_split(const vki_pretokenizer *pretokenizer, const char *text,
+                                   size_t len, vklm_error *error, vki_pieces *pieces)
 {
     pieces->n = 0;
     if (len == 0) return VKLM_OK;
@@ -243,7 +252,8 @@ vklm_status vki_pretokenizer_split(const vki_pretokenizer *pretokenizer, const c
         pieces->spare_capacity = capacity;
         pieces->n = 0;
         for (size_t k = 0, begin = 0; k < n_before; begin = before[k++])
-            TRY(cut_piece(pretokenizer, pretokenizer->patterns[i], text, begin, before[k], error, pieces));
+            TRY(cut_piece(pretokenizer, pretokenizer->patterns[i], text, begin, before[k], error,
+                          pieces));
     }
     return VKLM_OK;
 }

@@ -1,4 +1,5 @@
-/* pretokenize.h - cuts text into the pieces that BPE merges within, by the patterns of a model family. */
+/* pretokenize.h - cuts text into the pieces that BPE merges within, by the patterns of a model
+ * family. */
 #ifndef VKI_PRETOKENIZE_H
 #define VKI_PRETOKENIZE_H
 
@@ -17,8 +18,8 @@ typedef struct vki_pretokenizer {
 } vki_pretokenizer;
 
 /* name: the value of tokenizer.ggml.pre. UNSUPPORTED names an unknown one. host must outlive it. */
-vklm_status vki_pretokenizer_init(vki_pretokenizer *pretokenizer, const vki_host *host, vki_string name,
-                                  vklm_error *error);
+vklm_status vki_pretokenizer_init(vki_pretokenizer *pretokenizer, const vki_host *host,
+                                  vki_string name, vklm_error *error);
 
 /* Safe on a zeroed one. */
 void vki_pretokenizer_free(vki_pretokenizer *pretokenizer);
@@ -33,8 +34,8 @@ typedef struct vki_pieces {
 } vki_pieces;
 
 /* text: valid UTF-8, len at most UINT32_MAX. Linear in len. */
-vklm_status vki_pretokenizer_split(const vki_pretokenizer *pretokenizer, const char *text, size_t len,
-                                   vklm_error *error, vki_pieces *pieces);
+vklm_status vki_pretokenizer_split(const vki_pretokenizer *pretokenizer, const char *text,
+                                   size_t len, vklm_error *error, vki_pieces *pieces);
 
 /* Safe on zeroed pieces. */
 void vki_pieces_free(const vki_host *host, vki_pieces *pieces);

@@ -1,12 +1,14 @@
-/* special.c - the special tokens' literal texts: found in a text, and what lies between them encoded.
+/* special.c - the special tokens' literal texts: found in a text, and what lies between them
+ * encoded.
  *
- * One pass, the longest special text at the leftmost place, as Hugging Face's tokenizers do. The sorted
- * list of special texts serves as a trie: reading on by a byte narrows the range of those that still
- * fit, so a place costs at most the length of what matches there, however many specials there are
- * (Gemma has 6,000).
+ * One pass, the longest special text at the leftmost place, as Hugging Face's tokenizers do. The
+ * sorted list of special texts serves as a trie: reading on by a byte narrows the range of those
+ * that still fit, so a place costs at most the length of what matches there, however many specials
+ * there are (Gemma has 6,000).
  *
- * In a quoted span, control tokens are plain text: whoever writes "<|im_end|>" in a message does not
- * end it. User-defined tokens are recognised everywhere, except those that look like a template's marks.
+ * In a quoted span, control tokens are plain text: whoever writes "<|im_end|>" in a message does
+ * not end it. User-defined tokens are recognised everywhere, except those that look like a
+ * template's marks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +34,8 @@ vklm_status vki_encoder_result(const vki_encoder *encoder, vklm_error *error, si
 {
     *n_out = encoder->n;
     if (encoder->n <= encoder->capacity) return VKLM_OK;
-    return vki_fail(error, VKLM_BUFFER_TOO_SMALL, "the text has %zu tokens, room is for %zu", encoder->n,
-                    encoder->capacity);
+    return vki_fail(error, VKLM_BUFFER_TOO_SMALL, "the text has %zu tokens, room is for %zu",
+                    encoder->n, encoder->capacity);
 }
 
 static int compare_specials(const void *left, const void *right)
@@ -68,8 +70,10 @@ vklm_status vki_specials_load(vklm_vocab *vocab, vklm_error *error)
     return VKLM_OK;
 }
 
-/* The first in [low, high) whose byte at `depth` is `byte` or more; texts that end there are less. */
-static size_t lower_bound(const vki_special *specials, size_t low, size_t high, size_t depth, int byte)
+/* The first in [low, high) whose byte at `depth` is `byte` or more; texts that end there are less.
+ */
+static size_t lower_bound(const vki_special *specials, size_t low, size_t high, size_t depth,
+                          int byte)
 {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
@@ -91,11 +95,12 @@ static bool looks_like_mark(vki_string text)
 }
 
 /* `quoted`: the first span that ends behind `at`, or NULL. */
-static bool may_match(const vklm_vocab *vocab, const vki_text *text, const vki_span *quoted, size_t at,
-                      const vki_special *special)
+static bool may_match(const vklm_vocab *vocab, const vki_text *text, const vki_span *quoted,
+                      size_t at, const vki_special *special)
 {
     const bool in_quote = quoted && quoted->begin < at + special->text.len;
-    if (vocab->types[special->id] == VKI_TOKEN_USER) return !in_quote || !looks_like_mark(special->text);
+    if (vocab->types[special->id] == VKI_TOKEN_USER)
+        return !in_quote || !looks_like_mark(special->text);
     return text->parse_special && !in_quote;
 }
 
@@ -121,12 +126,13 @@ static bool drops_space(const vklm_vocab *vocab, vki_string text)
     static const char *const keeps[] = {"<unk>", "<s>", "<|endoftext|>"};
     if (!vocab->drops_space_after_special) return false;
     for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++)
-        if (text.len == strlen(keeps[i]) && memcmp(text.text, keeps[i], text.len) == 0) return false;
+        if (text.len == strlen(keeps[i]) && memcmp(text.text, keeps[i], text.len) == 0)
+            return false;
     return true;
 }
 
-static vklm_status encode_fragment(vki_encoder *encoder, const vki_text *text, size_t begin, size_t end,
-                                   vklm_error *error)
+static vklm_status encode_fragment(vki_encoder *encoder, const vki_text *text, size_t begin,
+                                   size_t end, vklm_error *error)
 {
     if (begin == end) return VKLM_OK;
     const vklm_vocab *vocab = encoder->vocab;

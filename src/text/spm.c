@@ -1,9 +1,11 @@
-/* spm.c - SentencePiece's BPE by scores (tokenizer.ggml.model "llama"), after the facts of its papers.
+/* spm.c - SentencePiece's BPE by scores (tokenizer.ggml.model "llama"), after the facts of its
+ * papers.
  *
- * The text is one piece: neighbours merge as long as what they make together is a token, the token with
- * the highest score first. U+2581 stands for a space in the file; it was turned into one when the file
- * was read, so a U+2581 in the text is turned into one too. A character that is no token becomes the
- * tokens of its bytes. Merged parts are always tokens, so only characters can be missing.
+ * The text is one piece: neighbours merge as long as what they make together is a token, the token
+ * with the highest score first. U+2581 stands for a space in the file; it was turned into one when
+ * the file was read, so a U+2581 in the text is turned into one too. A character that is no token
+ * becomes the tokens of its bytes. Merged parts are always tokens, so only characters can be
+ * missing.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -19,15 +21,16 @@ size_t vki_spm_unmark(char *out, const char *text, size_t len)
 {
     size_t written = 0;
     for (size_t at = 0; at < len;) {
-        const bool mark = len - at >= SPACE_MARK_BYTES && memcmp(text + at, space_mark, SPACE_MARK_BYTES) == 0;
+        const bool mark =
+            len - at >= SPACE_MARK_BYTES && memcmp(text + at, space_mark, SPACE_MARK_BYTES) == 0;
         out[written++] = mark ? ' ' : text[at];
         at += mark ? SPACE_MARK_BYTES : 1;
     }
     return written;
 }
 
-/* High scores first: the bits of a float, made to sort as an unsigned number, and inverted. Adding zero
- * makes -0 equal to 0. */
+/* High scores first: the bits of a float, made to sort as an unsigned number, and inverted. Adding
+ * zero makes -0 equal to 0. */
 static uint32_t order_of(float score)
 {
     const uint32_t bits = vki_bits_of_float(score + 0.0f);
@@ -39,9 +42,11 @@ vklm_status vki_spm_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
     const vki_gguf_value *scores;
     TRY(vki_gguf_array_of(gguf, "tokenizer.ggml.scores", VKI_GGUF_FLOATS, error, &scores));
     if (scores && scores->count < vocab->n_tokens)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.scores has %" PRIu64 " entries for %" PRIu32 " tokens",
+        return vki_fail(error, VKLM_BAD_FILE,
+                        "%s: tokenizer.ggml.scores has %" PRIu64 " entries for %" PRIu32 " tokens",
                         gguf->path, scores->count, vocab->n_tokens);
-    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->orders, error, &vocab->orders));
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->orders, error,
+                        &vocab->orders));
     for (uint32_t id = 0; id < vocab->n_tokens && scores; id++)
         vocab->orders[id] = order_of((float)vki_gguf_float_at(scores, id));
     for (unsigned i = 0; i < 256; i++) {
@@ -99,7 +104,8 @@ vklm_status vki_spm_encode(vki_encoder *encoder, const char *text, size_t len, b
     merger->n_parts = 0;
     for (size_t at = 0; at < n;) {
         const size_t length = (size_t)vki_min(promised_length(clean[at]), n - at);
-        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)at, (uint32_t)length, VKI_NO_SYMBOL, error));
+        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)at, (uint32_t)length, VKI_NO_SYMBOL,
+                           error));
         at += length;
     }
     TRY(vki_merger_run(merger, vocab, clean, find_pair, error));

@@ -1,4 +1,5 @@
-/* symbols.c - the texts of a vocabulary, numbered, and found again by hash (FNV-1a, open addressing).
+/* symbols.c - the texts of a vocabulary, numbered, and found again by hash (FNV-1a, open
+ * addressing).
  *
  * Invariant: a symbol that is found by its text is the first one entered with it. Tokens whose text
  * cannot come out of the tokenizer (specials, bytes) have a number but are not entered.
@@ -61,7 +62,8 @@ static vklm_status grow_slots(vklm_vocab *vocab, size_t n, vklm_error *error)
 
 vklm_status vki_symbols_reserve(vklm_vocab *vocab, size_t n, vklm_error *error)
 {
-    TRY(vki_grow(&vocab->host, n, sizeof *vocab->texts, error, &vocab->texts, &vocab->symbol_capacity));
+    TRY(vki_grow(&vocab->host, n, sizeof *vocab->texts, error, &vocab->texts,
+                 &vocab->symbol_capacity));
     return grow_slots(vocab, n, error);
 }
 

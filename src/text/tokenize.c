@@ -1,7 +1,8 @@
 /* tokenize.c - the public calls that turn text into ids and ids into text.
  *
- * Both count what the whole result needs and write what fits, so a caller may ask for the size first.
- * Detokenising undoes what tokenising added: in an SPM vocabulary the space before each fragment.
+ * Both count what the whole result needs and write what fits, so a caller may ask for the size
+ * first. Detokenising undoes what tokenising added: in an SPM vocabulary the space before each
+ * fragment.
  */
 #include <string.h>
 
@@ -31,8 +32,9 @@ vklm_status vklm_tokenize(const vklm_vocab *vocab, const char *text, size_t len,
     return vki_encoder_result(&encoder, error, n_out);
 }
 
-vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size_t n, bool show_special,
-                            vklm_error *error, char *text, size_t capacity, size_t *len_out)
+vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size_t n,
+                            bool show_special, vklm_error *error, char *text, size_t capacity,
+                            size_t *len_out)
 {
     vki_error_clear(error);
     *len_out = 0;
@@ -41,10 +43,12 @@ vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size
     for (size_t i = 0; i < n; i++) {
         const vklm_token id = ids[i];
         if (id < 0 || (uint32_t)id >= vocab->n_tokens)
-            return vki_fail(error, VKLM_INVALID_ARGUMENT, "token %d at %zu is not in the vocabulary of %u", id,
-                            i, vocab->n_tokens);
+            return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                            "token %d at %zu is not in the vocabulary of %u", id, i,
+                            vocab->n_tokens);
         const bool special = is_special(vocab, id);
-        vki_string piece = special && show_special ? vocab->texts[id] : vki_vocab_token_text(vocab, id);
+        vki_string piece =
+            special && show_special ? vocab->texts[id] : vki_vocab_token_text(vocab, id);
         if (piece.len == 0) continue;
         if (vocab->add_space_prefix && begins_fragment && !special && piece.text[0] == ' ') {
             piece.text++;

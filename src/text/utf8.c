@@ -1,15 +1,15 @@
 /* utf8.c - UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above U+10FFFF.
  *
  * Bytes that are no character are taken by maximal subparts (Unicode 3.9, U+FFFD substitution): the
- * longest run that could have begun a character becomes one U+FFFD, so that a cut character does not
- * swallow what follows it.
+ * longest run that could have begun a character becomes one U+FFFD, so that a cut character does
+ * not swallow what follows it.
  */
 #include "text/utf8.h"
 
 #include <string.h>
 
-/* The length that a lead byte promises (0: not a lead byte) and the range of the byte after it, which
- * is what rules out overlong forms, surrogates and code points above U+10FFFF. */
+/* The length that a lead byte promises (0: not a lead byte) and the range of the byte after it,
+ * which is what rules out overlong forms, surrogates and code points above U+10FFFF. */
 static int promise(uint8_t lead, uint8_t *low, uint8_t *high)
 {
     *low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;

@@ -1,8 +1,9 @@
-/* vocab.c - reads a vocabulary from the tokenizer.* keys of a GGUF file, and answers what a token is.
+/* vocab.c - reads a vocabulary from the tokenizer.* keys of a GGUF file, and answers what a token
+ * is.
  *
  * Called once per model or vocabulary file. Refuses tokenizer models other than "llama" (SPM) and
- * "gpt2" (byte-level BPE) by name, and tables whose lengths do not fit. Tolerates what real files have:
- * special ids out of range, empty and duplicate texts, merges of unknown tokens.
+ * "gpt2" (byte-level BPE) by name, and tables whose lengths do not fit. Tolerates what real files
+ * have: special ids out of range, empty and duplicate texts, merges of unknown tokens.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -33,9 +34,9 @@ static bool is_graphic(vki_string text)
     return true;
 }
 
-/* Turns a token's text, `copy` of it, into the bytes that it stands for, and enters it among what the
- * tokenizer can find: a text that the tokenizer meets is in the file's alphabet, where spaces, say, are
- * spelled another way. */
+/* Turns a token's text, `copy` of it, into the bytes that it stands for, and enters it among what
+ * the tokenizer can find: a text that the tokenizer meets is in the file's alphabet, where spaces,
+ * say, are spelled another way. */
 static void load_token(vklm_vocab *vocab, uint32_t id, vki_string source, char *copy)
 {
     const uint8_t type = vocab->types[id];
@@ -65,7 +66,8 @@ static vklm_status load_types(vklm_vocab *vocab, const vki_gguf *gguf, vklm_erro
     TRY(vki_gguf_array_of(gguf, "tokenizer.ggml.token_type", VKI_GGUF_INTS, error, &types));
     if (types && types->count < vocab->n_tokens)
         return vki_fail(error, VKLM_BAD_FILE,
-                        "%s: tokenizer.ggml.token_type has %" PRIu64 " entries for %" PRIu32 " tokens",
+                        "%s: tokenizer.ggml.token_type has %" PRIu64 " entries for %" PRIu32
+                        " tokens",
                         gguf->path, types->count, vocab->n_tokens);
     TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, 1, error, &vocab->types));
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {
@@ -80,9 +82,11 @@ static vklm_status load_tokens(vklm_vocab *vocab, const vki_gguf *gguf, vklm_err
 {
     const vki_gguf_value *tokens;
     TRY(vki_gguf_array_of(gguf, "tokenizer.ggml.tokens", VKI_GGUF_STRINGS, error, &tokens));
-    if (!tokens) return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens is missing", gguf->path);
+    if (!tokens)
+        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens is missing", gguf->path);
     if (tokens->count > INT32_MAX / 4)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens has too many entries", gguf->path);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens has too many entries",
+                        gguf->path);
     vocab->n_tokens = (uint32_t)tokens->count;
     TRY(load_types(vocab, gguf, error));
     TRY(vki_symbols_reserve(vocab, vocab->n_tokens, error));
@@ -100,15 +104,18 @@ static vklm_status load_tokens(vklm_vocab *vocab, const vki_gguf *gguf, vklm_err
 }
 
 /* An id, or `fallback` where the key is absent; -1 for what is not a token. */
-static vklm_token load_id(const vklm_vocab *vocab, const vki_gguf *gguf, const char *key, int64_t fallback)
+static vklm_token load_id(const vklm_vocab *vocab, const vki_gguf *gguf, const char *key,
+                          int64_t fallback)
 {
     const vki_gguf_value *value = vki_gguf_find(gguf, key);
-    const bool is_integer = value && !value->is_array &&
-                            (value->type <= VKI_GGUF_I32 || value->type == VKI_GGUF_U64 ||
-                             value->type == VKI_GGUF_I64);
+    const bool is_integer =
+        value && !value->is_array &&
+        (value->type <= VKI_GGUF_I32 || value->type == VKI_GGUF_U64 || value->type == VKI_GGUF_I64);
     const int64_t id = is_integer ? vki_gguf_int_at(value, 0) : fallback;
     if (id >= 0 && id < vocab->n_tokens) return (vklm_token)id;
-    if (value) vki_log(&vocab->host, VKLM_LOG_WARNING, "%s: %s is no token and was ignored", gguf->path, key);
+    if (value)
+        vki_log(&vocab->host, VKLM_LOG_WARNING, "%s: %s is no token and was ignored", gguf->path,
+                key);
     return -1;
 }
 
@@ -121,13 +128,15 @@ static vklm_status load_options(vklm_vocab *vocab, const vki_gguf *gguf, vklm_er
     TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_bos_token", error, &vocab->add_bos, NULL));
     TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_eos_token", error, &vocab->add_eos, NULL));
     if (spm)
-        TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", error, &vocab->add_space_prefix, NULL));
+        TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", error, &vocab->add_space_prefix,
+                          NULL));
 
     vki_string name = {0};
     TRY(vki_gguf_string(gguf, "general.name", error, &name, NULL));
     for (size_t i = 0; i + 4 <= name.len; i++) {
         char start[6] = {0};
-        for (size_t k = 0; k < 5 && i + k < name.len; k++) start[k] = (char)tolower((uint8_t)name.text[i + k]);
+        for (size_t k = 0; k < 5 && i + k < name.len; k++)
+            start[k] = (char)tolower((uint8_t)name.text[i + k]);
         if (strncmp(start, "phi3", 4) == 0 || strcmp(start, "phi-3") == 0)
             vocab->drops_space_after_special = true;
     }
@@ -150,8 +159,10 @@ static vklm_status load_ends(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error
         "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
     };
     static const char *const texts[] = {
-        "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
-        "<|eom_id|>", "<EOT>", "_<EOT>", "<|return|>", "<|call|>", "<｜end▁of▁sentence｜>",
+        "<|eot_id|>",         "<|im_end|>",    "<|end|>",
+        "<end_of_turn>",      "<|endoftext|>", "<|end_of_text|>",
+        "<|eom_id|>",         "<EOT>",         "_<EOT>",
+        "<|return|>",         "<|call|>",      "<｜end▁of▁sentence｜>",
         "<end_of_utterance>", "</s>",
     };
     enum { N_TEXTS = sizeof texts / sizeof *texts, INNER_END = 2, RETURN = 9, CALL = 10 };
@@ -197,10 +208,11 @@ vklm_status vki_vocab_create(const vki_gguf *gguf, const vki_host *host, vklm_er
     if (is_text(model, "none") || is_text(model, "no_vocab")) return VKLM_OK;
     const bool is_bpe = is_text(model, "gpt2");
     if (!is_bpe && !is_text(model, "llama"))
-        return vki_fail(error, VKLM_UNSUPPORTED,
-                        "%s: tokenizer model '%.*s' is not supported; use a model with an SPM ('llama') or "
-                        "BPE ('gpt2') tokenizer",
-                        gguf->path, (int)vki_min(model.len, 64), model.text);
+        return vki_fail(
+            error, VKLM_UNSUPPORTED,
+            "%s: tokenizer model '%.*s' is not supported; use a model with an SPM ('llama') or "
+            "BPE ('gpt2') tokenizer",
+            gguf->path, (int)vki_min(model.len, 64), model.text);
     vklm_vocab *vocab;
     TRY(vki_alloc(host, 1, sizeof *vocab, error, &vocab));
     vocab->host = *host;
@@ -212,21 +224,23 @@ vklm_status vki_vocab_create(const vki_gguf *gguf, const vki_host *host, vklm_er
     return status;
 }
 
-vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error, vklm_vocab **vocab_out)
+vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
+                            vklm_vocab **vocab_out)
 {
     vki_error_clear(error);
     *vocab_out = NULL;
     vklm_vocab_params given;
     TRY(vki_params(&given, sizeof given, params, "vklm_vocab_params", error));
-    if (!given.path) return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_vocab_params needs a path");
+    if (!given.path)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_vocab_params needs a path");
     vki_host host;
     vki_host_init(&host, &given.allocator, &given.log);
     vki_gguf gguf;
     TRY(vki_gguf_open(&gguf, &host, given.path, error));
     vklm_status status = vki_vocab_create(&gguf, &host, error, vocab_out);
     if (status == VKLM_OK && !*vocab_out)
-        status = vki_fail(error, VKLM_UNSUPPORTED, "%s: the file has no tokenizer; use one that has",
-                          given.path);
+        status = vki_fail(error, VKLM_UNSUPPORTED,
+                          "%s: the file has no tokenizer; use one that has", given.path);
     vki_gguf_close(&gguf);
     return status;
 }
@@ -255,6 +269,7 @@ bool vklm_token_is_end(const vklm_vocab *vocab, vklm_token id)
 vki_string vki_vocab_token_text(const vklm_vocab *vocab, vklm_token id)
 {
     const uint8_t type = vocab->types[id];
-    const bool hidden = type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_UNUSED;
+    const bool hidden =
+        type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_UNUSED;
     return hidden ? (vki_string){"", 0} : vocab->texts[id];
 }

@@ -9,7 +9,8 @@
 #include "file/gguf.h"
 
 /* Builds *vocab_out from the tokenizer.* keys. UNSUPPORTED names an unknown tokenizer model or
- * pre-tokenizer; a file without tokenizer.ggml.model, or with "none" or "no_vocab", gives VKLM_OK and NULL. */
+ * pre-tokenizer; a file without tokenizer.ggml.model, or with "none" or "no_vocab", gives VKLM_OK
+ * and NULL. */
 vklm_status vki_vocab_create(const vki_gguf *gguf, const vki_host *host, vklm_error *error,
                              vklm_vocab **vocab_out);
 

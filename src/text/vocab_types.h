@@ -1,9 +1,10 @@
 /* vocab_types.h - what a vocabulary is made of, for the files of the text layer only.
  *
- * Texts are stored as the bytes they stand for: the byte map of BPE and the U+2581 of SPM are undone
- * when the file is read. Both tokenizers then work on plain bytes, and showing a token is a lookup.
- * A symbol is a text with a number. The first n_tokens symbols are the tokens; BPE adds those that
- * only occur on the way through its merges. All of it is written by vki_vocab_create alone.
+ * Texts are stored as the bytes they stand for: the byte map of BPE and the U+2581 of SPM are
+ * undone when the file is read. Both tokenizers then work on plain bytes, and showing a token is a
+ * lookup. A symbol is a text with a number. The first n_tokens symbols are the tokens; BPE adds
+ * those that only occur on the way through its merges. All of it is written by vki_vocab_create
+ * alone.
  */
 #ifndef VKI_VOCAB_TYPES_H
 #define VKI_VOCAB_TYPES_H
@@ -79,7 +80,8 @@ vklm_status vki_symbols_reserve(vklm_vocab *vocab, size_t n, vklm_error *error);
 /* Makes an existing symbol findable; the first of equal texts stays. */
 void vki_symbol_enter(vklm_vocab *vocab, uint32_t symbol);
 
-/* bpe.c: undoes the byte map in place. False, text untouched: it has a character outside the map. */
+/* bpe.c: undoes the byte map in place. False, text untouched: it has a character outside the map.
+ */
 bool vki_bpe_unmap(char *text, size_t *len);
 /* Reads what BPE needs beyond the tokens: pre-tokenizer, merges, byte symbols. */
 vklm_status vki_bpe_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *error);
