@@ -1,6 +1,7 @@
 /* sample.c - penalties, truncation and the draw. CPU twin of nothing: this is the reference. */
 #include "run/sample.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +33,12 @@ vklm_status vki_sampling_resolve(const vklm_sampling *asked, const vklm_sampling
         .repeat_last_n = first_nonzero_int(a->repeat_last_n, r->repeat_last_n, 64),
         .seed = a->seed ? a->seed : vki_random_seed(),
     };
-    const float values[] = {a->temperature, a->top_p, a->min_p, a->repeat_penalty, a->presence_penalty,
-                            a->frequency_penalty};
+    const float values[] = {resolved->temperature,      resolved->top_p,           resolved->min_p,
+                            resolved->repeat_penalty,   resolved->presence_penalty, resolved->frequency_penalty};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (!isfinite(values[i]))
-            return vki_fail(error, VKLM_INVALID_ARGUMENT, "a sampling parameter is not a finite number");
+            return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                            "a sampling parameter, of the call or of the model file, is not a finite number");
     if (resolved->repeat_penalty <= 0)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "repeat_penalty is %g; it must be above 0 (1: off)",
                         (double)resolved->repeat_penalty);
@@ -89,8 +91,12 @@ static void penalise(vki_candidate *candidates, uint32_t n_vocab, const vklm_sam
         }
         c->logit -= params->frequency_penalty;
     }
-    for (size_t i = 0; i < window; i++)
-        if (recent[i] >= 0 && (uint32_t)recent[i] < n_vocab) candidates[recent[i]].id = recent[i];
+    for (size_t i = 0; i < window; i++) {
+        if (recent[i] < 0 || (uint32_t)recent[i] >= n_vocab) continue;
+        vki_candidate *c = &candidates[recent[i]];
+        c->id = recent[i];
+        c->logit = fmaxf(-FLT_MAX, fminf(c->logit, FLT_MAX)); /* infinities have no differences */
+    }
 }
 
 /* Larger logit first, lower id on ties: a strict order, so results do not depend on the sort. */
@@ -168,7 +174,7 @@ vklm_status vki_sampler_draw(vki_sampler *sampler, const float *logits, uint32_t
     vki_candidate *c = sampler->candidates;
     size_t n = n_vocab, best = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!(fabsf(logits[i]) <= 3e38f))
+        if (!isfinite(logits[i]))
             return vki_fail(error, VKLM_DRIVER_ERROR,
                             "logit %zu is not a finite number: the driver computes wrongly, or the model "
                             "file holds weights that are not numbers", i);
