@@ -118,7 +118,8 @@ static bool generate(const bench *b, vklm_session *session, uint32_t n_tokens, u
     return false;
 }
 
-/* Brings the history to the test's depth off the clock, adds the new ids, and runs on the clock. */
+/* Brings the history to the test's depth off the clock, adds the new ids, and runs on the clock. A prompt's
+ * time includes its first token, as llama-bench's includes the last row's logits. */
 static bool run_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elapsed_ns)
 {
     const uint32_t n_new = n_gen ? 1 : test->n_prompt;
@@ -132,7 +133,7 @@ static bool run_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elaps
         return false;
     if (status == VKLM_OK) status = vklm_session_append_ids(test->session, new_ids, n_new, &error);
     if (status != VKLM_OK) setup_say(&b->setup, "%s", error.text);
-    return status == VKLM_OK && generate(b, test->session, n_gen, elapsed_ns);
+    return status == VKLM_OK && generate(b, test->session, n_gen ? n_gen : 1, elapsed_ns);
 }
 
 static bool repeat(bench *b, bench_test *test)
