@@ -1,4 +1,5 @@
-/* test_hparams.c - metadata of all architectures: what is read, and every way in which it can be wrong. */
+/* test_hparams.c - metadata of all architectures: what is read, and every way in which it can be
+ * wrong. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ static tiny_model model_with(const char *arch, const char *suffix, another_key *
     return m;
 }
 
-/* ---- What is read -------------------------------------------------------------------------------- */
+/* ---- What is read ---- */
 
 START_TEST(all_numbers_of_llama_are_read)
 {
@@ -204,7 +205,9 @@ END_TEST
 START_TEST(counts_may_come_as_one_for_each_layer)
 {
     static const char *const suffixes[] = {
-        "feed_forward_length", "attention.head_count", "attention.head_count_kv",
+        "feed_forward_length",
+        "attention.head_count",
+        "attention.head_count_kv",
     };
     for (size_t i = 0; i < 3; i++) {
         const int32_t count = i == 0 ? 512 : i == 1 ? 4 : 2;
@@ -224,11 +227,11 @@ START_TEST(counts_may_come_as_one_for_each_layer)
 }
 END_TEST
 
-/* ---- What is wrong ------------------------------------------------------------------------------- */
+/* ---- What is wrong ---- */
 
 static const char *const required[] = {
-    "context_length", "embedding_length", "block_count", "feed_forward_length",
-    "attention.head_count", "attention.layer_norm_rms_epsilon",
+    "context_length",      "embedding_length",     "block_count",
+    "feed_forward_length", "attention.head_count", "attention.layer_norm_rms_epsilon",
 };
 
 START_TEST(a_required_key_is_missing)
@@ -247,9 +250,11 @@ END_TEST
 START_TEST(a_count_is_zero_or_of_another_type_or_absurd)
 {
     static const char *const counts[] = {
-        "context_length", "embedding_length", "block_count", "feed_forward_length",
-        "attention.head_count", "attention.head_count_kv", "attention.key_length",
-        "attention.value_length", "rope.dimension_count", "rope.scaling.original_context_length",
+        "context_length",       "embedding_length",
+        "block_count",          "feed_forward_length",
+        "attention.head_count", "attention.head_count_kv",
+        "attention.key_length", "attention.value_length",
+        "rope.dimension_count", "rope.scaling.original_context_length",
     };
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         another_key k = {.type = U32, .number = 0};
@@ -268,7 +273,9 @@ END_TEST
 START_TEST(a_number_is_not_positive_or_not_finite)
 {
     static const char *const numbers[] = {
-        "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.freq_base_swa",
+        "attention.layer_norm_rms_epsilon",
+        "rope.freq_base",
+        "rope.freq_base_swa",
         "rope.scaling.attn_factor",
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -292,7 +299,8 @@ START_TEST(counts_contradict_each_other)
     EXPECT(&m, VKLM_BAD_FILE, "does not divide attention.head_count");
     k.number = 32;
     m = model_with("llama", "attention.value_length", &k);
-    EXPECT(&m, VKLM_UNSUPPORTED, "llama.attention.value_length is 32 but attention.key_length is 64");
+    EXPECT(&m, VKLM_UNSUPPORTED,
+           "llama.attention.value_length is 32 but attention.key_length is 64");
     m = model_with("llama", "rope.dimension_count", &k);
     EXPECT(&m, VKLM_BAD_FILE, "is not the size of a head");
     m = model_with("gemma3", "rope.dimension_count", &k);
@@ -308,7 +316,7 @@ START_TEST(counts_contradict_each_other)
 }
 END_TEST
 
-/* ---- What is refused by name --------------------------------------------------------------------- */
+/* ---- What is refused by name ---- */
 
 START_TEST(an_unknown_architecture_is_named)
 {
@@ -356,8 +364,10 @@ END_TEST
 START_TEST(files_that_are_no_model_say_what_they_are)
 {
     static const char *const types[][2] = {
-        {"adapter", "is a LoRA adapter"}, {"mmproj", "vision or audio part"},
-        {"vocab", "is a vocabulary"}, {"imatrix", "importance matrix"},
+        {"adapter", "is a LoRA adapter"},
+        {"mmproj", "vision or audio part"},
+        {"vocab", "is a vocabulary"},
+        {"imatrix", "importance matrix"},
     };
     for (size_t i = 0; i < 4; i++) {
         another_key k = {.key = "general.type", .type = STRING, .text = types[i][0]};

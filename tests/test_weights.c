@@ -1,5 +1,5 @@
-/* test_weights.c - models on the device hold exactly what the file says, rows where the kernels expect
- * them. What is on the device is compared where the host can see device memory. */
+/* test_weights.c - models on the device hold exactly what the file says, rows where the kernels
+ * expect them. What is on the device is compared where the host can see device memory. */
 #include "support/gpu.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static vki_gguf gguf;
 static vki_weights weights;
 static char log_text[4096];
 
-/* ---- An allocator that counts, and fails when told to --------------------------------------------- */
+/* ---- An allocator that counts, and fails when told to ---- */
 
 static size_t n_live, n_calls, fail_at;
 
@@ -92,7 +92,7 @@ static void load_model(const tiny_model *m)
     CHECK_OK(vki_weights_load(&weights, device, &gguf, NULL, &error));
 }
 
-/* ---- Reading the device back ---------------------------------------------------------------------- */
+/* ---- Reading the device back ---- */
 
 static bool is_visible(void)
 {
@@ -103,7 +103,8 @@ static const uint8_t *at_address(uint64_t address, uint64_t size_bytes)
 {
     for (size_t i = 0; i < weights.pool.n_blocks; i++) {
         const vki_buffer *block = &weights.pool.blocks[i];
-        if (address < block->address || address + size_bytes > block->address + block->size_bytes) continue;
+        if (address < block->address || address + size_bytes > block->address + block->size_bytes)
+            continue;
         ck_assert_uint_eq(address % 256, block->address % 256);
         return block->mapped + (address - block->address);
     }
@@ -118,20 +119,22 @@ static void read_row(const vki_matrix *matrix, uint32_t row, float *out)
     while (row >= s->first_row + s->planes.rows) s++;
     ck_assert(s < matrix->segments + matrix->n_segments && row >= s->first_row);
     float *padded = calloc((size_t)s->planes.units * 32, sizeof *padded);
-    vki_planes_decode_row(&s->planes, at_address(s->address, s->planes.size_bytes), row - s->first_row,
-                          padded);
+    vki_planes_decode_row(&s->planes, at_address(s->address, s->planes.size_bytes),
+                          row - s->first_row, padded);
     for (uint32_t i = matrix->cols; i < s->planes.units * 32; i++) ck_assert(padded[i] == 0);
     memcpy(out, padded, matrix->cols * sizeof *out);
     free(padded);
 }
 
-/* ---- What the file says --------------------------------------------------------------------------- */
+/* ---- What the file says ---- */
 
 static const vki_gguf_tensor *tensor_of(int layer, const char *base, const char *kind)
 {
     char name[64];
-    if (layer < 0) snprintf(name, sizeof name, "%s.%s", base, kind);
-    else snprintf(name, sizeof name, "blk.%d.%s.%s", layer, base, kind);
+    if (layer < 0)
+        snprintf(name, sizeof name, "%s.%s", base, kind);
+    else
+        snprintf(name, sizeof name, "blk.%d.%s.%s", layer, base, kind);
     return vki_gguf_find_tensor(&gguf, name);
 }
 
@@ -154,7 +157,8 @@ static uint32_t file_value(uint32_t i)
 
 /* `rows` rows of the matrix from `first` on are the tensor's rows from `file_first` on. */
 static void check_rows(const vki_matrix *matrix, uint32_t first, uint32_t rows,
-                       const vki_gguf_tensor *tensor, uint32_t file_first, bool by_heads, float factor)
+                       const vki_gguf_tensor *tensor, uint32_t file_first, bool by_heads,
+                       float factor)
 {
     ck_assert_ptr_nonnull(tensor);
     const uint32_t E = weights.hparams.d_head;
@@ -165,7 +169,8 @@ static void check_rows(const vki_matrix *matrix, uint32_t first, uint32_t rows,
         decode_row(tensor, file_first + file_row, wanted);
         for (uint32_t i = 0; i < matrix->cols; i++) wanted[i] *= factor;
         read_row(matrix, first + r, got);
-        ck_assert_msg(memcmp(wanted, got, matrix->cols * sizeof *got) == 0, "%s, row %u", tensor->name, r);
+        ck_assert_msg(memcmp(wanted, got, matrix->cols * sizeof *got) == 0, "%s, row %u",
+                      tensor->name, r);
     }
     free(wanted);
     free(got);
@@ -197,7 +202,8 @@ static void check_matrix(const vki_matrix *matrix, int layer, const char *base)
     check_rows(matrix, 0, matrix->rows, tensor, 0, false, factor_of(layer, base));
 }
 
-static void check_vector(uint64_t address, int layer, const char *base, const char *kind, bool by_heads)
+static void check_vector(uint64_t address, int layer, const char *base, const char *kind,
+                         bool by_heads)
 {
     const vki_gguf_tensor *tensor = tensor_of(layer, base, kind);
     if (!tensor) {
@@ -222,7 +228,8 @@ static void check_qkv(const vki_layer *y, int l)
     const vki_gguf_tensor *k = fused ? fused : tensor_of(l, "attn_k", "weight");
     const vki_gguf_tensor *v = fused ? fused : tensor_of(l, "attn_v", "weight");
     check_rows(&y->qkv, 0, HE, q, 0, true, factor_of(l, fused ? "attn_qkv" : "attn_q"));
-    check_rows(&y->qkv, HE, KE, k, fused ? HE : 0, true, factor_of(l, fused ? "attn_qkv" : "attn_k"));
+    check_rows(&y->qkv, HE, KE, k, fused ? HE : 0, true,
+               factor_of(l, fused ? "attn_qkv" : "attn_k"));
     check_rows(&y->qkv, HE + KE, KE, v, fused ? HE + KE : 0, false,
                factor_of(l, fused ? "attn_qkv" : "attn_v"));
 }
@@ -283,7 +290,7 @@ static void check_model(void)
     }
 }
 
-/* ---- What is loaded ------------------------------------------------------------------------------- */
+/* ---- What is loaded ---- */
 
 START_TEST(every_format_of_every_architecture_arrives)
 {
@@ -408,7 +415,8 @@ START_TEST(the_info_is_filled)
     ck_assert_uint_eq(info->file_bytes, gguf.file_bytes);
     ck_assert_uint_eq(info->weight_bytes, weights.weight_bytes);
     uint64_t n_params = 0;
-    for (size_t i = 0; i < gguf.n_tensors; i++) n_params += gguf.tensors[i].ne[0] * gguf.tensors[i].ne[1];
+    for (size_t i = 0; i < gguf.n_tensors; i++)
+        n_params += gguf.tensors[i].ne[0] * gguf.tensors[i].ne[1];
     ck_assert_uint_eq(info->n_params, n_params);
     ck_assert_uint_lt(info->decode_bytes, info->weight_bytes);
 }
@@ -447,15 +455,15 @@ START_TEST(small_blocks_cut_matrices_into_many_segments)
 }
 END_TEST
 
-/* ---- Rotary tables -------------------------------------------------------------------------------- */
+/* ---- Rotary tables ---- */
 
 /* cos and sin of a pair at a position, put together as the kernels do. */
 static void rotation(uint32_t which, uint32_t position, uint32_t pair, double *c, double *s)
 {
     const uint32_t n_rot = weights.hparams.n_rot;
-    const uint64_t bytes = (VKI_ROPE_LOW + weights.hparams.context_length / VKI_ROPE_LOW + 1) * n_rot * 4;
-    const float *table =
-        (const float *)(const void *)at_address(weights.rope_table[which], bytes);
+    const uint64_t bytes =
+        (VKI_ROPE_LOW + weights.hparams.context_length / VKI_ROPE_LOW + 1) * n_rot * 4;
+    const float *table = (const float *)(const void *)at_address(weights.rope_table[which], bytes);
     const float *low = table + (position % VKI_ROPE_LOW) * n_rot + 2 * pair;
     const float *high = table + (VKI_ROPE_LOW + position / VKI_ROPE_LOW) * n_rot + 2 * pair;
     *c = (double)low[0] * high[0] - (double)low[1] * high[1];
@@ -480,7 +488,8 @@ START_TEST(rotary_tables_hold_every_angle)
     m.context_length = 131072;
     load_model(&m);
     if (!is_visible()) return;
-    for (uint32_t i = 0; i < 32; i++) check_rotation(VKI_ROPE_FULL, pow(10000, -2.0 * i / 64), i, 1);
+    for (uint32_t i = 0; i < 32; i++)
+        check_rotation(VKI_ROPE_FULL, pow(10000, -2.0 * i / 64), i, 1);
     ck_assert_uint_eq(weights.rope_table[VKI_ROPE_WINDOWED], 0);
 }
 END_TEST
@@ -517,25 +526,26 @@ START_TEST(divisors_come_from_the_file)
     load_model(&m);
     if (!is_visible()) return;
     for (uint32_t i = 0; i < 32; i++)
-        check_rotation(VKI_ROPE_FULL, pow(10000, -2.0 * i / 64) / divisor_of("rope_freqs", i), i, 1);
+        check_rotation(VKI_ROPE_FULL, pow(10000, -2.0 * i / 64) / divisor_of("rope_freqs", i), i,
+                       1);
     m.rope_scaling = "longrope";
     m.rope_original_context = 512; /* of 1024 */
     m.rope_attn_factor = 1.25f;
     load_model(&m);
     for (uint32_t i = 0; i < 32; i++)
-        check_rotation(VKI_ROPE_FULL, pow(10000, -2.0 * i / 64) / divisor_of("rope_factors_long", i), i,
-                       1.25);
+        check_rotation(VKI_ROPE_FULL,
+                       pow(10000, -2.0 * i / 64) / divisor_of("rope_factors_long", i), i, 1.25);
     m.rope_original_context = 1024;
     load_model(&m);
     for (uint32_t i = 0; i < 32; i++)
-        check_rotation(VKI_ROPE_FULL, pow(10000, -2.0 * i / 64) / divisor_of("rope_factors_short", i), i,
-                       1.25);
+        check_rotation(VKI_ROPE_FULL,
+                       pow(10000, -2.0 * i / 64) / divisor_of("rope_factors_short", i), i, 1.25);
     ck_assert_str_eq(log_text, "");
 }
 END_TEST
 
-/* The published figures of gpt-oss: base 150000, 32 pairs, factor 32, original context 4096: pairs up to
- * 8 stay, from 18 on they are divided. */
+/* The published figures of gpt-oss: base 150000, 32 pairs, factor 32, original context 4096: pairs
+ * up to 8 stay, from 18 on they are divided. */
 START_TEST(yarn_keeps_fast_pairs_and_divides_slow_ones)
 {
     tiny_model m = tiny_model_of("llama");
@@ -553,7 +563,7 @@ START_TEST(yarn_keeps_fast_pairs_and_divides_slow_ones)
 }
 END_TEST
 
-/* ---- What is refused ------------------------------------------------------------------------------ */
+/* ---- What is refused ---- */
 
 static void put_user_tensor(gguf_writer *w, void *user)
 {
@@ -578,9 +588,9 @@ static vklm_status load(void)
 START_TEST(a_missing_tensor_is_named)
 {
     static const char *const names[] = {
-        "output_norm.weight", "blk.0.attn_norm.weight", "blk.1.attn_q.weight", "blk.1.attn_v.weight",
-        "blk.0.attn_output.weight", "blk.1.ffn_norm.weight", "blk.1.ffn_down.weight",
-        "blk.0.attn_q_norm.weight", "blk.1.post_ffw_norm.weight",
+        "output_norm.weight",    "blk.0.attn_norm.weight",   "blk.1.attn_q.weight",
+        "blk.1.attn_v.weight",   "blk.0.attn_output.weight", "blk.1.ffn_norm.weight",
+        "blk.1.ffn_down.weight", "blk.0.attn_q_norm.weight", "blk.1.post_ffw_norm.weight",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         tiny_model m = tiny_model_of("gemma3");
@@ -603,7 +613,8 @@ START_TEST(another_shape_is_named_with_what_was_expected)
                 "blk.1.attn_k.weight has the shape {256, 256, 1, 1}, expected was {256, 128}");
     open_with(m, (vki_gguf_tensor){"blk.0.ffn_norm.weight", 0, 2, {256, 2}, NULL, 256 * 2 * 4});
     CHECK_FAILS(load(), VKLM_BAD_FILE, "blk.0.ffn_norm.weight has the shape");
-    open_with(m, (vki_gguf_tensor){"blk.0.ffn_up.weight", 0, 3, {256, 512, 2}, NULL, 256 * 1024 * 4});
+    open_with(m,
+              (vki_gguf_tensor){"blk.0.ffn_up.weight", 0, 3, {256, 512, 2}, NULL, 256 * 1024 * 4});
     CHECK_FAILS(load(), VKLM_BAD_FILE, "{256, 512, 2, 1}");
     open_with(m, (vki_gguf_tensor){"token_embd.weight", 0, 2, {128, 272}, NULL, 128 * 272 * 4});
     CHECK_FAILS(load(), VKLM_BAD_FILE, "expected was {256, 272}");
@@ -617,9 +628,11 @@ START_TEST(another_type_is_named)
     enum { IQ4_XS = 23, Q8_0 = 8 };
     const tiny_model m = tiny_model_of("llama");
     open_with(m, (vki_gguf_tensor){"blk.0.ffn_up.weight", IQ4_XS, 2, {256, 512}, NULL, 512 * 136});
-    CHECK_FAILS(load(), VKLM_UNSUPPORTED, "blk.0.ffn_up.weight is IQ4_XS; vklm reads F32, F16, BF16, Q8_0");
+    CHECK_FAILS(load(), VKLM_UNSUPPORTED,
+                "blk.0.ffn_up.weight is IQ4_XS; vklm reads F32, F16, BF16, Q8_0");
     open_with(m, (vki_gguf_tensor){"output_norm.weight", Q8_0, 1, {256}, NULL, 8 * 34});
-    CHECK_FAILS(load(), VKLM_UNSUPPORTED, "output_norm.weight is Q8_0; vklm reads F32, F16, BF16 here");
+    CHECK_FAILS(load(), VKLM_UNSUPPORTED,
+                "output_norm.weight is Q8_0; vklm reads F32, F16, BF16 here");
 }
 END_TEST
 
@@ -631,7 +644,8 @@ START_TEST(tensors_of_another_architecture_are_refused_and_unknown_ones_warned_o
     ck_assert_str_eq(log_text, "");
     open_with(tiny_model_of("llama"), (vki_gguf_tensor){"cls.output.weight", 0, 1, {8}, NULL, 32});
     CHECK_OK(load());
-    ck_assert_msg(strstr(log_text, "1 tensors have no use in llama, cls.output.weight first") != NULL,
+    ck_assert_msg(strstr(log_text, "1 tensors have no use in llama, cls.output.weight first") !=
+                      NULL,
                   "%s", log_text);
 }
 END_TEST
@@ -649,7 +663,7 @@ START_TEST(a_model_larger_than_the_device_is_refused_with_numbers)
 }
 END_TEST
 
-/* ---- Progress, cancelling, failing ---------------------------------------------------------------- */
+/* ---- Progress, cancelling, failing ---- */
 
 typedef struct watcher {
     double last, cancel_at;

@@ -98,6 +98,9 @@ typedef struct vki_planes {
  * matrix into fewer rows. cols: a multiple of the format's block. */
 bool vki_planes_init(vki_planes *planes, vki_format format, uint64_t rows, uint64_t cols);
 
+/* Bytes of one row in that plane; row r of it begins so many times r behind the plane's offset. */
+uint64_t vki_planes_row_bytes(const vki_planes *planes, uint32_t plane);
+
 /* Repacks one row of the file (cols weights) into row `row` of the planes at `base`. */
 void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint64_t cols,
                          uint32_t row, uint8_t *base);

@@ -19,7 +19,7 @@ static uint32_t part_count(const vki_planes *planes, uint32_t plane)
     return per_super ? planes->units / VKI_SUPER_UNITS : planes->units;
 }
 
-static uint64_t row_bytes(const vki_planes *planes, uint32_t plane)
+uint64_t vki_planes_row_bytes(const vki_planes *planes, uint32_t plane)
 {
     const uint64_t part_bytes = vki_format_get(planes->format)->planes[plane].bytes;
     return part_count(planes, plane) * part_bytes;
@@ -27,7 +27,7 @@ static uint64_t row_bytes(const vki_planes *planes, uint32_t plane)
 
 static uint64_t row_offset(const vki_planes *planes, uint32_t plane, uint32_t row)
 {
-    return planes->offset[plane] + row_bytes(planes, plane) * row;
+    return planes->offset[plane] + vki_planes_row_bytes(planes, plane) * row;
 }
 
 bool vki_planes_init(vki_planes *planes, vki_format format, uint64_t rows, uint64_t cols)
@@ -41,7 +41,7 @@ bool vki_planes_init(vki_planes *planes, vki_format format, uint64_t rows, uint6
     planes->units = (uint32_t)vki_div_up(cols, VKI_UNIT_WEIGHTS);
     for (uint32_t p = 0; p < info->n_planes; p++) {
         uint64_t plane_bytes;
-        if (!vki_mul(rows, row_bytes(planes, p), &plane_bytes)) return false;
+        if (!vki_mul(rows, vki_planes_row_bytes(planes, p), &plane_bytes)) return false;
         if (plane_bytes > limit - planes->size_bytes) return false;
         planes->offset[p] = (uint32_t)planes->size_bytes;
         planes->size_bytes += vki_round_up(plane_bytes, VKI_PLANE_ALIGNMENT);
@@ -165,7 +165,7 @@ void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint
     case VKI_Q6_K: pack_q6_k(file_row, n, part); break;
     default: /* plain weights, padded to whole units */
         memcpy(part[0], file_row, file_bytes);
-        memset(part[0] + file_bytes, 0, (size_t)row_bytes(planes, 0) - file_bytes);
+        memset(part[0] + file_bytes, 0, (size_t)vki_planes_row_bytes(planes, 0) - file_bytes);
     }
 }
 

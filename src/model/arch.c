@@ -49,7 +49,8 @@ static const vki_arch archs[] = {
         .activation = VKI_GELU,
         .window_period = 6,
         .wide_scale_layers = 62, /* the 27B */
-        .refuses = {{"expert_count", "experts"}, {"final_logit_softcapping", "a soft cap on the logits"}},
+        .refuses = {{"expert_count", "experts"},
+                    {"final_logit_softcapping", "a soft cap on the logits"}},
     },
 };
 
@@ -73,7 +74,8 @@ void vki_arch_names(char *text, size_t size)
 #define MODEL(field) .member = offsetof(vki_weights, field)
 #define VECTOR(tensor, length) .parts = {tensor}, .rows = {VKI_EXTENT_##length}, .is_vector = true
 #define BIAS(tensor, length) VECTOR(tensor, length), .is_bias = true
-#define MATRIX(tensor, out, in) .parts = {tensor}, .rows = {VKI_EXTENT_##out}, .cols = VKI_EXTENT_##in
+#define MATRIX(tensor, out, in)                                                                    \
+    .parts = {tensor}, .rows = {VKI_EXTENT_##out}, .cols = VKI_EXTENT_##in
 #define CORE .group = VKI_GROUP_CORE
 #define OF_ATTENTION .factors = VKI_FACTORS_ATTENTION
 #define OF_FFN .factors = VKI_FACTORS_FFN

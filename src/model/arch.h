@@ -1,4 +1,4 @@
-/* arch.h - the architectures as data: one row each, and one table of tensor rules that all share. */
+/* arch.h - the architectures as data: one row each, and a table of tensor rules that all share. */
 #ifndef VKI_ARCH_H
 #define VKI_ARCH_H
 
@@ -26,16 +26,17 @@ enum {
     VKI_GROUP_POST_NORM = 1 << 6,
 };
 
-/* Where a file may bring one factor for each matrix ("blk.0.attn_q.scale"). As the reference does, that
- * of an FFN matrix multiplies its bias too. */
+/* Where a file may bring one factor for each matrix ("blk.0.attn_q.scale"). As in the reference,
+ * that of an FFN matrix multiplies its bias too. */
 enum { VKI_FACTORS_ATTENTION = 1 << 0, VKI_FACTORS_FFN = 1 << 1 };
 
 enum { VKI_MAX_PARTS = 3, VKI_MAX_REFUSALS = 2 };
 
 /* What becomes one matrix or one vector: up to three tensors, stacked. */
 typedef struct vki_rule {
-    const char *parts[VKI_MAX_PARTS];     /* names, in a layer behind "blk.N."; without ".weight", ".bias" */
-    const char *fused;                    /* one tensor that holds all parts' rows; NULL: no such thing */
+    /* Names without ".weight" or ".bias", in a layer behind "blk.N.". `fused` is one tensor of all
+     * parts' rows, NULL: there is no such thing. */
+    const char *parts[VKI_MAX_PARTS], *fused;
     vki_extent rows[VKI_MAX_PARTS], cols; /* cols of a vector: 1 */
     uint32_t n_rotary;                    /* so many of the parts are turned by rotary */
     uint32_t group, factors;
@@ -51,12 +52,12 @@ typedef struct vki_arch {
     const char *name;
     uint32_t needs, takes;      /* groups */
     uint32_t factors;           /* others stay without effect */
-    bool halves;                /* rotary pairs are (i, i + n_rot / 2) in the file ("neox"), else (2i, 2i + 1) */
+    bool halves;                /* the file pairs i with i + n_rot / 2, else 2i with 2i + 1 */
     bool rotates_whole_head;    /* n_rot must be d_head */
-    bool has_rope_factors;      /* per-pair divisors: rope_freqs, rope_factors_long, rope_factors_short */
+    bool has_rope_factors;      /* divisors: rope_freqs, rope_factors_long and _short */
     bool scales_embedding;      /* by sqrt(D) */
     vki_activation activation;
-    uint32_t window_period;     /* every so many-th layer sees all keys; 0: no windows, keys ignored */
+    uint32_t window_period;     /* every so many-th layer sees all keys; 0: no windows */
     uint32_t wide_scale_layers; /* a model of so many layers scales q by 1 / sqrt(D / H); 0: none */
     /* Keys that must be absent or zero, and what they would switch on. */
     struct {

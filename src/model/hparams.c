@@ -3,7 +3,7 @@
  * Nothing is trusted: every count is positive and bounded, so that products of two of them fit 64
  * bits, and everything that the forward pass would divide by is checked here. What an architecture
  * has by nature comes from its row in arch.c, what a model chose from the keys "ARCH.*". Keys that
- * the reference ignores for an architecture are ignored here too, since converters leave such behind.
+ * the reference ignores for an architecture are ignored here too: converters leave such behind.
  */
 #include <math.h>
 #include <stdio.h>
@@ -48,7 +48,8 @@ static vklm_status read_count(reader *r, const char *suffix, uint32_t *value)
 
 /* As read_count, for keys that may hold one count for each layer. Layers of different shape are
  * another kind of model (pruned or nested ones), which no supported architecture was trained as. */
-static vklm_status read_layer_count(reader *r, const char *suffix, uint32_t n_layer, uint32_t *value)
+static vklm_status read_layer_count(reader *r, const char *suffix, uint32_t n_layer,
+                                    uint32_t *value)
 {
     const vki_gguf_value *array = find(r, suffix);
     if (!array || !array->is_array) return read_count(r, suffix, value);
@@ -99,7 +100,7 @@ static vklm_status check_is_model(const vki_gguf *gguf, vklm_error *error)
                             kinds[i].what);
     if (gguf->n_tensors == 0)
         return vki_fail(error, VKLM_UNSUPPORTED,
-                        "%s has no tensors, it is a vocabulary without a model; a text model is needed",
+                        "%s has no tensors: a vocabulary without a model; a text model is needed",
                         gguf->path);
     return VKLM_OK;
 }
@@ -110,13 +111,15 @@ static vklm_status find_arch(const vki_gguf *gguf, vklm_error *error, const vki_
     bool found;
     TRY(vki_gguf_string(gguf, "general.architecture", error, &name, &found));
     if (!found)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: the key general.architecture is missing", gguf->path);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: the key general.architecture is missing",
+                        gguf->path);
     *arch = vki_arch_find(name.text, name.len);
     if (*arch) return VKLM_OK;
     char names[128];
     vki_arch_names(names, sizeof names);
-    return vki_fail(error, VKLM_UNSUPPORTED, "%s: architecture '%.*s' is not supported; vklm runs %s",
-                    gguf->path, (int)vki_min(name.len, 64), name.text, names);
+    return vki_fail(error, VKLM_UNSUPPORTED,
+                    "%s: architecture '%.*s' is not supported; vklm runs %s", gguf->path,
+                    (int)vki_min(name.len, 64), name.text, names);
 }
 
 static bool is_nonzero(const vki_gguf_value *value)
@@ -153,8 +156,8 @@ static vklm_status read_shape(reader *r, vki_hparams *h)
         return vki_fail(r->error, VKLM_BAD_FILE, "%s: the tensor token_embd.weight is missing",
                         r->gguf->path);
     if (embedding->ne[1] == 0 || embedding->ne[1] > MAX_COUNT)
-        return vki_fail(r->error, VKLM_BAD_FILE, "%s: token_embd.weight has %llu rows", r->gguf->path,
-                        (unsigned long long)embedding->ne[1]);
+        return vki_fail(r->error, VKLM_BAD_FILE, "%s: token_embd.weight has %llu rows",
+                        r->gguf->path, (unsigned long long)embedding->ne[1]);
     h->n_vocab = (uint32_t)embedding->ne[1];
     h->embedding_scale = r->arch->scales_embedding ? sqrtf((float)h->d_model) : 1;
     return VKLM_OK;
@@ -199,14 +202,14 @@ static vklm_status read_scaling_type(reader *r, vki_hparams *h)
         const bool able = h->rope_scaling != VKI_ROPE_LONG || r->arch->has_rope_factors;
         if (able && equals(type, types[i].name)) return VKLM_OK;
     }
-    return vki_fail(r->error, VKLM_UNSUPPORTED, "%s: %s '%.*s' is not supported for %s", r->gguf->path,
-                    r->key, (int)vki_min(type.len, 64), type.text, r->arch->name);
+    return vki_fail(r->error, VKLM_UNSUPPORTED, "%s: %s '%.*s' is not supported for %s",
+                    r->gguf->path, r->key, (int)vki_min(type.len, 64), type.text, r->arch->name);
 }
 
 static vklm_status read_rope_scaling(reader *r, vki_hparams *h)
 {
     TRY(read_scaling_type(r, h));
-    /* A factor of 0 is how some writers say that there is none; scale_linear is the key's old name. */
+    /* A factor of 0 is how some writers say that there is none; scale_linear is the old name. */
     const bool has_factor = find(r, "rope.scaling.factor");
     if (!has_factor) find(r, "rope.scale_linear");
     TRY(vki_gguf_f32(r->gguf, r->key, r->error, &h->rope_factor, NULL));
@@ -223,7 +226,8 @@ static vklm_status read_rope(reader *r, vki_hparams *h)
 {
     h->n_rot = h->d_head;
     TRY(read_count(r, "rope.dimension_count", &h->n_rot));
-    if (h->n_rot % 2 != 0 || h->n_rot > h->d_head) return bad_key(r, "is odd or over the size of a head");
+    if (h->n_rot % 2 != 0 || h->n_rot > h->d_head)
+        return bad_key(r, "is odd or over the size of a head");
     if (r->arch->rotates_whole_head && h->n_rot != h->d_head)
         return bad_key(r, "is not the size of a head");
     h->rope_base = h->rope_base_windowed = 10000;
@@ -244,7 +248,8 @@ static vklm_status read_windows(reader *r, vki_hparams *h)
     const bool listed = pattern && pattern->is_array;
     if (listed) {
         TRY(vki_gguf_array_of(r->gguf, r->key, VKI_GGUF_INTS, r->error, &pattern));
-        if (pattern->count != h->n_layer) return bad_key(r, "does not have one entry for each layer");
+        if (pattern->count != h->n_layer)
+            return bad_key(r, "does not have one entry for each layer");
     } else {
         TRY(vki_gguf_u32(r->gguf, r->key, r->error, &period, NULL));
     }

@@ -75,11 +75,12 @@ static vklm_status find_divisors(const vki_hparams *h, const vki_gguf *gguf, vkl
     if (!t || (vki_format_from_ggml(t->ggml_id, &format) && format == VKI_F32 &&
                t->ne[0] == h->n_rot / 2 && t->size_bytes == h->n_rot / 2 * sizeof(float)))
         return VKLM_OK;
-    return vki_fail(error, VKLM_BAD_FILE, "%s: the tensor %s is not F32 of the shape {%u}", gguf->path,
-                    name, h->n_rot / 2);
+    return vki_fail(error, VKLM_BAD_FILE, "%s: the tensor %s is not F32 of the shape {%u}",
+                    gguf->path, name, h->n_rot / 2);
 }
 
-static void fill_row(const double *frequencies, uint32_t pairs, double position, double factor, float *row)
+static void fill_row(const double *frequencies, uint32_t pairs, double position, double factor,
+                     float *row)
 {
     for (uint32_t i = 0; i < pairs; i++) {
         const double angle = position * frequencies[i];

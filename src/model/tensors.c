@@ -47,24 +47,28 @@ static const vki_gguf_tensor *find(search *s, const char *base, const char *kind
 
 static vklm_status missing(const search *s)
 {
-    return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is missing", s->gguf->path, s->name);
+    return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is missing", s->gguf->path,
+                    s->name);
 }
 
-static vklm_status check_shape(const search *s, const vki_gguf_tensor *t, uint64_t ne0, uint64_t ne1)
+static vklm_status check_shape(const search *s, const vki_gguf_tensor *t, uint64_t ne0,
+                               uint64_t ne1)
 {
     if (t->ne[0] == ne0 && t->ne[1] == ne1 && t->ne[2] == 1 && t->ne[3] == 1) return VKLM_OK;
     return vki_fail(s->error, VKLM_BAD_FILE,
-                    "%s: the tensor %s has the shape {%llu, %llu, %llu, %llu}, expected was {%llu, %llu}",
-                    s->gguf->path, s->name, (unsigned long long)t->ne[0], (unsigned long long)t->ne[1],
-                    (unsigned long long)t->ne[2], (unsigned long long)t->ne[3], (unsigned long long)ne0,
-                    (unsigned long long)ne1);
+                    "%s: the tensor %s has the shape {%llu, %llu, %llu, %llu}, "
+                    "expected was {%llu, %llu}",
+                    s->gguf->path, s->name, (unsigned long long)t->ne[0],
+                    (unsigned long long)t->ne[1], (unsigned long long)t->ne[2],
+                    (unsigned long long)t->ne[3], (unsigned long long)ne0, (unsigned long long)ne1);
 }
 
 /* Vectors become f32 whatever they are, but formats with blocks make no sense for them. */
 static vklm_status check_format(const search *s, const vki_gguf_tensor *tensor, vki_format *format)
 {
     const bool known = vki_format_from_ggml(tensor->ggml_id, format);
-    if (known && (!s->rule->is_vector || vki_format_get(*format)->block_weights == 1)) return VKLM_OK;
+    if (known && (!s->rule->is_vector || vki_format_get(*format)->block_weights == 1))
+        return VKLM_OK;
     const char *name = "of an unknown type";
     uint32_t block_weights, block_bytes;
     (void)vki_ggml_type(tensor->ggml_id, &name, &block_weights, &block_bytes);
@@ -73,8 +77,8 @@ static vklm_status check_format(const search *s, const vki_gguf_tensor *tensor, 
     for (vki_format f = 0; f < VKI_FORMAT_COUNT; f++) {
         const vki_format_info *info = vki_format_get(f);
         if (used < sizeof readable && (!s->rule->is_vector || info->block_weights == 1))
-            used += (size_t)snprintf(readable + used, sizeof readable - used, "%s%s", used ? ", " : "",
-                                     info->name);
+            used += (size_t)snprintf(readable + used, sizeof readable - used, "%s%s",
+                                     used ? ", " : "", info->name);
     }
     return vki_fail(s->error, VKLM_UNSUPPORTED, "%s: %s is %s; vklm reads %s here", s->gguf->path,
                     s->name, name, readable);
@@ -89,7 +93,8 @@ static vklm_status read_scale(search *s, const char *base, vki_part *part)
     TRY(check_shape(s, tensor, 1, 1));
     vki_format format;
     if (!vki_format_from_ggml(tensor->ggml_id, &format) || format != VKI_F32)
-        return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is not F32", s->gguf->path, s->name);
+        return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is not F32", s->gguf->path,
+                        s->name);
     vki_format_decode(format, tensor->data, 1, &part->scale);
     if (part->scale == 1 || part->format == VKI_F32 || s->rule->is_vector) return VKLM_OK;
     return vki_fail(s->error, VKLM_UNSUPPORTED, "%s: %s is not 1, which vklm supports for F32 only",
@@ -97,12 +102,13 @@ static vklm_status read_scale(search *s, const char *base, vki_part *part)
 }
 
 /* Fills *part from the tensor of that name, or with zeros where it is absent and may be. */
-static vklm_status read_part(search *s, const char *base, uint64_t rows, bool may_miss, vki_part *part)
+static vklm_status read_part(search *s, const char *base, uint64_t rows, bool may_miss,
+                             vki_part *part)
 {
     const vki_gguf_tensor *tensor = find(s, base, s->rule->is_bias ? "bias" : "weight");
     if (rows > INT32_MAX)
-        return vki_fail(s->error, VKLM_UNSUPPORTED, "%s: %s would have %llu rows", s->gguf->path, s->name,
-                        (unsigned long long)rows);
+        return vki_fail(s->error, VKLM_UNSUPPORTED, "%s: %s would have %llu rows", s->gguf->path,
+                        s->name, (unsigned long long)rows);
     *part = (vki_part){.tensor = tensor, .rows = (uint32_t)rows, .scale = 1};
     if (!tensor) return may_miss ? VKLM_OK : missing(s);
     const uint64_t cols = extent(s->hparams, s->rule->cols);

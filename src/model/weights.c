@@ -1,12 +1,12 @@
 /* weights.c - from a GGUF to a model on the device: cut, summed up, allocated, repacked, uploaded.
  *
- * The phases are strict. All tensors are found and checked (tensors.c), then every matrix is cut into
- * segments that fit a memory block, then the sum is compared with the device's memory, then all of it
- * is allocated, and only then are weights read. Blocks are as large as what goes into them, so next
- * to nothing is lost between segments.
+ * The phases are strict. All tensors are found and checked (tensors.c), then every matrix is cut
+ * into segments that fit a memory block, then the sum is compared with the device's memory, then
+ * all of it is allocated, and only then are weights read. Blocks are as large as what goes into
+ * them, so next to nothing is lost between segments.
  *
- * Repacking goes through a scratch of some rows in planes of their own, whose planes are then copied
- * to where the segment's planes have those rows.
+ * Repacking goes through a scratch of some rows in planes of their own, whose planes are then
+ * copied to where the segment's planes have those rows.
  */
 #include <stddef.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 #include "model/tensors.h"
 
 enum {
-    BLOCK_BYTES = 256 << 20,  /* few allocations, and none so large that a fragmented heap lacks it */
-    CHUNK_BYTES = 1 << 20,    /* repacked at a time: stays in the caches */
+    BLOCK_BYTES = 256 << 20, /* few allocations, none so large that a fragmented heap lacks it */
+    CHUNK_BYTES = 1 << 20,   /* repacked at a time: stays in the caches */
 };
 
 typedef struct loader {
@@ -27,7 +27,7 @@ typedef struct loader {
     const vki_host *host;
     vklm_error *error;
     vki_stacks stacks;
-    vki_slice *slices;     /* owned: of all segments, vectors and tables, in the order of the uploads */
+    vki_slice *slices;     /* owned: of segments, vectors and tables, in the order of uploads */
     size_t n_slices, slices_capacity;
     size_t next_slice;     /* while uploading */
     uint64_t total_bytes, done_bytes;
@@ -42,7 +42,8 @@ typedef struct loader {
 
 static vklm_status add_slice(loader *l, uint64_t size_bytes)
 {
-    TRY(vki_grow(l->host, l->n_slices + 1, sizeof *l->slices, l->error, &l->slices, &l->slices_capacity));
+    TRY(vki_grow(l->host, l->n_slices + 1, sizeof *l->slices, l->error, &l->slices,
+                 &l->slices_capacity));
     /* Rounded as the pool rounds, so that the sizes of blocks come out even. */
     const uint64_t rounded = vki_round_up(size_bytes, VKI_PLANE_ALIGNMENT);
     l->slices[l->n_slices++] = (vki_slice){.size_bytes = rounded};
@@ -74,7 +75,7 @@ static const vki_part *part_of_row(const vki_stack *stack, uint32_t *row)
     return part;
 }
 
-/* The segment that begins at first_row: over all following parts of the same format, as far as fits. */
+/* The segment that begins at first_row: over all following parts of its format, as far as fits. */
 static vklm_status next_segment(const loader *l, const vki_stack *stack, uint32_t first_row,
                                 vki_segment *segment)
 {
@@ -122,7 +123,8 @@ static vklm_status cut_all(loader *l)
 {
     for (size_t i = 0; i < l->stacks.n; i++) {
         const vki_stack *stack = &l->stacks.items[i];
-        TRY(stack->rule->is_vector ? add_slice(l, stack->rows * sizeof(float)) : cut_matrix(l, stack));
+        TRY(stack->rule->is_vector ? add_slice(l, stack->rows * sizeof(float))
+                                   : cut_matrix(l, stack));
     }
     l->weights->decode_bytes = l->total_bytes;
     const vki_hparams *h = &l->weights->hparams;
@@ -144,7 +146,7 @@ static vklm_status check_memory(const loader *l)
     if (used <= memory && l->total_bytes <= memory - used) return VKLM_OK;
     return vki_fail(l->error, VKLM_OUT_OF_DEVICE_MEMORY,
                     "%s needs %.1f MiB of device memory for its weights; %s has %.1f MiB, of which "
-                    "vklm holds %.1f MiB; choose a smaller model or quantisation, or free another model",
+                    "vklm holds %.1f MiB; choose a smaller model or quantisation, or free another",
                     l->gguf->path, mebibytes(l->total_bytes), device->info.name, mebibytes(memory),
                     mebibytes(used));
 }
@@ -197,8 +199,8 @@ static const uint8_t *row_of_file(const vki_part *part, uint32_t cols, uint32_t 
 }
 
 /* Row `row` of the stack becomes row `to` of the planes at l->scratch. */
-static vklm_status pack_row(loader *l, const vki_stack *stack, uint32_t row, const vki_planes *planes,
-                            uint32_t to)
+static vklm_status pack_row(loader *l, const vki_stack *stack, uint32_t row,
+                            const vki_planes *planes, uint32_t to)
 {
     const vki_part *part = part_of_row(stack, &row);
     const uint32_t file_row = vki_part_file_row(part, &l->weights->hparams, row);
@@ -213,25 +215,19 @@ static vklm_status pack_row(loader *l, const vki_stack *stack, uint32_t row, con
     return VKLM_OK;
 }
 
-static uint64_t plane_row_bytes(const vki_planes *planes, uint32_t plane)
-{
-    const vki_format_info *info = vki_format_get(planes->format);
-    const uint64_t units = info->planes[plane].per_super ? planes->units / VKI_SUPER_UNITS : planes->units;
-    return units * info->planes[plane].bytes;
-}
-
 static vklm_status upload_rows(loader *l, const vki_stack *stack, const vki_segment *segment,
                                const vki_slice *slice, uint32_t first, uint32_t rows)
 {
     vki_planes chunk;
     (void)vki_planes_init(&chunk, segment->planes.format, rows, stack->cols);
-    TRY(vki_grow(l->host, (size_t)chunk.size_bytes, 1, l->error, &l->scratch, &l->scratch_capacity));
+    TRY(vki_grow(l->host, (size_t)chunk.size_bytes, 1, l->error, &l->scratch,
+                 &l->scratch_capacity));
     for (uint32_t r = 0; r < rows; r++)
         TRY(pack_row(l, stack, segment->first_row + first + r, &chunk, r));
     for (uint32_t p = 0; p < vki_format_get(chunk.format)->n_planes; p++) {
-        const uint64_t row_bytes = plane_row_bytes(&chunk, p);
-        TRY(send(l, slice, segment->planes.offset[p] + first * row_bytes, l->scratch + chunk.offset[p],
-                 rows * row_bytes));
+        const uint64_t row_bytes = vki_planes_row_bytes(&chunk, p);
+        TRY(send(l, slice, segment->planes.offset[p] + first * row_bytes,
+                 l->scratch + chunk.offset[p], rows * row_bytes));
         l->done_bytes += rows * row_bytes;
     }
     return report(l);
@@ -332,7 +328,8 @@ static vklm_status fill_info(loader *l)
     for (size_t i = 0; i < l->stacks.n; i++)
         for (uint32_t p = 0; p < l->stacks.items[i].n_parts; p++) {
             const vki_part *part = &l->stacks.items[i].parts[p];
-            if (part->tensor) weights_of[part->format] += (uint64_t)part->rows * l->stacks.items[i].cols;
+            const uint64_t cols = l->stacks.items[i].cols;
+            if (part->tensor) weights_of[part->format] += part->rows * cols;
         }
     for (vki_format f = 0; f < VKI_FORMAT_COUNT; f++)
         if (weights_of[f] > weights_of[most]) most = f;
@@ -343,7 +340,8 @@ static vklm_status fill_info(loader *l)
 static uint64_t matrix_bytes(const vki_matrix *matrix)
 {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < matrix->n_segments; i++) bytes += matrix->segments[i].planes.size_bytes;
+    for (uint32_t i = 0; i < matrix->n_segments; i++)
+        bytes += matrix->segments[i].planes.size_bytes;
     return bytes;
 }
 
@@ -384,7 +382,8 @@ vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vk
     *weights = (vki_weights){.device = device};
     vki_arena_init(&weights->arena, &device->host);
     loader l = {
-        .weights = weights, .gguf = gguf, .progress = progress, .host = &device->host, .error = error,
+        .weights = weights, .gguf = gguf, .progress = progress, .host = &device->host,
+        .error = error,
     };
     const vklm_status status = load(&l);
     vki_upload_free(&l.upload);

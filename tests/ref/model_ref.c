@@ -16,7 +16,7 @@ typedef struct matrix {
     float *owned;         /* what to free; NULL where the weights are part of another matrix */
     double scale;
     bool scales_bias;
-    float *bias;          /* NULL: none */
+    float *bias; /* NULL: none */
 } matrix;
 
 typedef struct layer {
@@ -71,7 +71,8 @@ static size_t count(const vki_gguf *gguf, const model_ref *m, const char *suffix
     return (size_t)number(gguf, m, suffix, (double)fallback);
 }
 
-static bool has_string(const vki_gguf *gguf, const model_ref *m, const char *suffix, const char *text)
+static bool has_string(const vki_gguf *gguf, const model_ref *m, const char *suffix,
+                       const char *text)
 {
     vki_string string = {0};
     const vki_gguf_value *value = find(gguf, m, suffix);
@@ -96,12 +97,15 @@ static float *decode(const vki_gguf *gguf, const char *name, size_t *cols, size_
 
 static const char *name_of(char name[64], int layer, const char *base, const char *kind)
 {
-    if (layer < 0) snprintf(name, 64, "%s.%s", base, kind);
-    else snprintf(name, 64, "blk.%d.%s.%s", layer, base, kind);
+    if (layer < 0)
+        snprintf(name, 64, "%s.%s", base, kind);
+    else
+        snprintf(name, 64, "blk.%d.%s.%s", layer, base, kind);
     return name;
 }
 
-static float *load_vector(const vki_gguf *gguf, int layer, const char *base, const char *kind, size_t n)
+static float *load_vector(const vki_gguf *gguf, int layer, const char *base, const char *kind,
+                          size_t n)
 {
     char name[64];
     size_t cols, rows;
@@ -110,7 +114,8 @@ static float *load_vector(const vki_gguf *gguf, int layer, const char *base, con
     return values;
 }
 
-static matrix load_matrix(const vki_gguf *gguf, int layer, const char *base, size_t rows, size_t cols)
+static matrix load_matrix(const vki_gguf *gguf, int layer, const char *base, size_t rows,
+                          size_t cols)
 {
     char name[64];
     matrix w = {.rows = rows, .cols = cols, .scale = 1};
@@ -227,8 +232,9 @@ static void make_frequencies(model_ref *m, const vki_gguf *gguf)
     const bool longrope = has_string(gguf, m, "rope.scaling.type", "longrope");
     float *divisors = load_vector(gguf, -1, "rope_freqs", "weight", pairs);
     if (longrope)
-        divisors = load_vector(gguf, -1, context > original ? "rope_factors_long" : "rope_factors_short",
-                               "weight", pairs);
+        divisors =
+            load_vector(gguf, -1, context > original ? "rope_factors_long" : "rope_factors_short",
+                        "weight", pairs);
     for (int t = 0; t < 2; t++) {
         m->frequencies[t] = allocate(pairs, sizeof(double));
         m->rope_factor[t] = number(gguf, m, "rope.scaling.attn_factor", 1);
@@ -293,8 +299,8 @@ void model_ref_free(model_ref *m)
     for (size_t l = 0; l < m->n_layer; l++) {
         layer *y = &m->layers[l];
         matrix *matrices[] = {&y->qkv, &y->q, &y->k, &y->v, &y->o, &y->gate, &y->up, &y->down};
-        float *norms[] = {y->attn_norm, y->q_norm, y->k_norm, y->post_attn_norm, y->ffn_norm,
-                          y->post_ffn_norm};
+        float *norms[] = {y->attn_norm,      y->q_norm,   y->k_norm,
+                          y->post_attn_norm, y->ffn_norm, y->post_ffn_norm};
         for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) free_matrix(matrices[i]);
         for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) free(norms[i]);
     }
@@ -363,8 +369,8 @@ static void norm_and_rotate(const model_ref *m, const layer *y, const float *gai
 }
 
 /* One query head at one position over the keys it sees. scores: a scratch of position + 1. */
-static void attend(const model_ref *m, const layer *y, size_t position, const double *q, const double *k,
-                   const double *v, double *scores, double *out)
+static void attend(const model_ref *m, const layer *y, size_t position, const double *q,
+                   const double *k, const double *v, double *scores, double *out)
 {
     const size_t stride = m->n_head_kv * m->d_head;
     const size_t first = y->windowed && position + 1 > m->window ? position + 1 - m->window : 0;
@@ -384,8 +390,6 @@ static void attend(const model_ref *m, const layer *y, size_t position, const do
 static double activate(const model_ref *m, double z)
 {
     if (!m->gemma) return z / (1 + exp(-z));
-    if (m->f16_gelu && z <= -10) return 0;
-    if (m->f16_gelu && z >= 10) return z;
     if (m->f16_gelu) z = vki_f16_to_f32(vki_f32_to_f16((float)z));
     const double y = 0.5 * z * (1 + tanh(sqrt(2 / acos(-1)) * (z + 0.044715 * z * z * z)));
     return m->f16_gelu ? vki_f16_to_f32(vki_f32_to_f16((float)y)) : y;
@@ -400,7 +404,8 @@ static void add_branch(const model_ref *m, const float *post_norm, double *branc
 static void attention_branch(const model_ref *m, const layer *y, size_t n, double *x)
 {
     const size_t D = m->d_model, E = m->d_head, HE = m->n_head * E, KE = m->n_head_kv * E;
-    double *h = allocate(D, sizeof *h), *q = allocate(n * HE, sizeof *q), *k = allocate(n * KE, sizeof *k);
+    double *h = allocate(D, sizeof *h), *q = allocate(n * HE, sizeof *q),
+           *k = allocate(n * KE, sizeof *k);
     double *v = allocate(n * KE, sizeof *v), *scores = allocate(n, sizeof *scores);
     double *out = allocate(HE, sizeof *out);
     for (size_t t = 0; t < n; t++) {
@@ -430,7 +435,8 @@ static void attention_branch(const model_ref *m, const layer *y, size_t n, doubl
 static void ffn_branch(const model_ref *m, const layer *y, size_t n, double *x)
 {
     const size_t D = m->d_model, F = m->d_ff;
-    double *h = allocate(D, sizeof *h), *gate = allocate(F, sizeof *gate), *up = allocate(F, sizeof *up);
+    double *h = allocate(D, sizeof *h), *gate = allocate(F, sizeof *gate),
+           *up = allocate(F, sizeof *up);
     for (size_t t = 0; t < n; t++) {
         norm(m, y->ffn_norm, x + t * D, D, h);
         multiply(&y->gate, h, gate);
@@ -450,7 +456,8 @@ void model_ref_logits(const model_ref *m, const int32_t *ids, size_t n, double *
     double *x = allocate(n * D, sizeof *x), *h = allocate(D, sizeof *h);
     for (size_t t = 0; t < n; t++)
         for (size_t i = 0; i < D; i++)
-            x[t * D + i] = (double)m->embedding.weights[(size_t)ids[t] * D + i] * (m->gemma ? sqrt((double)D) : 1);
+            x[t * D + i] = (double)m->embedding.weights[(size_t)ids[t] * D + i] *
+                           (m->gemma ? sqrt((double)D) : 1);
     for (size_t l = 0; l < m->n_layer; l++) {
         attention_branch(m, &m->layers[l], n, x);
         ffn_branch(m, &m->layers[l], n, x);

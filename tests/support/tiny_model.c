@@ -24,8 +24,16 @@ static bool is(const tiny_model *m, const char *arch)
 tiny_model tiny_model_of(const char *arch)
 {
     tiny_model m = {
-        .arch = arch, .n_layer = 2, .d_model = 256, .n_head = 4, .n_head_kv = 2, .d_head = 64,
-        .d_ff = 512, .n_vocab = TINY_VOCAB_TOKENS, .context_length = 1024, .seed = 1,
+        .arch = arch,
+        .n_layer = 2,
+        .d_model = 256,
+        .n_head = 4,
+        .n_head_kv = 2,
+        .d_head = 64,
+        .d_ff = 512,
+        .n_vocab = TINY_VOCAB_TOKENS,
+        .context_length = 1024,
+        .seed = 1,
         .rope_base = 10000,
     };
     m.qkv_bias = is(&m, "qwen2");
@@ -42,8 +50,8 @@ tiny_model tiny_model_of(const char *arch)
 void tiny_model_set_formats(tiny_model *m, vki_format matrices)
 {
     vki_format *all[] = {
-        &m->formats.embedding, &m->formats.head, &m->formats.q, &m->formats.k, &m->formats.v,
-        &m->formats.output, &m->formats.gate, &m->formats.up, &m->formats.down,
+        &m->formats.embedding, &m->formats.head, &m->formats.q,  &m->formats.k,    &m->formats.v,
+        &m->formats.output,    &m->formats.gate, &m->formats.up, &m->formats.down,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = matrices;
 }
@@ -75,7 +83,8 @@ static void put_hyperparameters(builder *b)
 {
     const tiny_model *m = b->m;
     char key[NAME_SIZE];
-    if (!is_omitted(m, "general.architecture")) gguf_put_string(b->w, "general.architecture", m->arch);
+    if (!is_omitted(m, "general.architecture"))
+        gguf_put_string(b->w, "general.architecture", m->arch);
     gguf_put_string(b->w, "general.name", "tiny");
     gguf_put_string(b->w, "general.license", "none");
     put_u32(b, "context_length", m->context_length);
@@ -101,8 +110,10 @@ static void put_hyperparameters(builder *b)
         put_u32(b, "rope.scaling.original_context_length", m->rope_original_context);
     if (m->window) put_u32(b, "attention.sliding_window", m->window);
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", m->arch);
-    if (m->window_pattern) gguf_put_bools(b->w, key, m->n_layer, m->window_pattern);
-    else if (m->window_period) gguf_put_u32(b->w, key, m->window_period);
+    if (m->window_pattern)
+        gguf_put_bools(b->w, key, m->n_layer, m->window_pattern);
+    else if (m->window_period)
+        gguf_put_u32(b->w, key, m->window_period);
 }
 
 /* ---- The vocabulary ---- */
@@ -128,15 +139,17 @@ static void put_vocabulary(builder *b)
     static const char *const specials[] = {"<|endoftext|>", "<|im_start|>", "<|im_end|>"};
     enum { MERGES = sizeof merges / sizeof *merges, SPECIALS = sizeof specials / sizeof *specials };
     const uint32_t n = b->m->n_vocab < TINY_VOCAB_TOKENS ? TINY_VOCAB_TOKENS : b->m->n_vocab;
-    char (*texts)[16] = calloc(n, sizeof *texts);
+    char(*texts)[16] = calloc(n, sizeof *texts);
     const char **tokens = calloc(n, sizeof *tokens);
     int32_t *types = calloc(n, sizeof *types);
     if (!texts || !tokens || !types) abort();
     uint32_t used = 0;
     for (uint32_t byte = 0; byte < 256; byte++, used++) {
         const uint32_t c = character_of(byte);
-        if (c < 0x80) snprintf(texts[used], 16, "%c", (char)c);
-        else snprintf(texts[used], 16, "%c%c", (char)(0xc0 | c >> 6), (char)(0x80 | (c & 63)));
+        if (c < 0x80)
+            snprintf(texts[used], 16, "%c", (char)c);
+        else
+            snprintf(texts[used], 16, "%c%c", (char)(0xc0 | c >> 6), (char)(0x80 | (c & 63)));
     }
     for (uint32_t i = 0; i < MERGES; i++, used++) {
         const char *space = strchr(merges[i], ' ');
@@ -197,8 +210,10 @@ static void put(builder *b, const char *name, vki_format format, uint64_t cols, 
 
 static const char *name_of(char name[NAME_SIZE], int layer, const char *base, const char *kind)
 {
-    if (layer == GLOBAL) snprintf(name, NAME_SIZE, "%s.%s", base, kind);
-    else snprintf(name, NAME_SIZE, "blk.%d.%s.%s", layer, base, kind);
+    if (layer == GLOBAL)
+        snprintf(name, NAME_SIZE, "%s.%s", base, kind);
+    else
+        snprintf(name, NAME_SIZE, "blk.%d.%s.%s", layer, base, kind);
     return name;
 }
 
@@ -219,7 +234,8 @@ static void put_matrix(builder *b, int layer, const char *base, vki_format forma
                        uint64_t rows, float gain, bool bias)
 {
     char name[NAME_SIZE];
-    put(b, name_of(name, layer, base, "weight"), format, cols, rows, 0, gain * sqrtf(3 / (float)cols));
+    put(b, name_of(name, layer, base, "weight"), format, cols, rows, 0,
+        gain * sqrtf(3 / (float)cols));
     if (bias) put_vector(b, layer, base, "bias", rows, 0, 0.5f);
     if (b->m->factors && layer != GLOBAL)
         put(b, name_of(name, layer, base, "scale"), VKI_F32, 1, 1, 1, 0.5f);
@@ -228,7 +244,8 @@ static void put_matrix(builder *b, int layer, const char *base, vki_format forma
 static void put_layer(builder *b, int l)
 {
     const tiny_model *m = b->m;
-    const uint64_t D = m->d_model, E = m->d_head, HE = m->n_head * E, KE = m->n_head_kv * E, F = m->d_ff;
+    const uint64_t D = m->d_model, E = m->d_head, HE = m->n_head * E, KE = m->n_head_kv * E,
+                   F = m->d_ff;
     put_norm(b, l, "attn_norm", D);
     if (m->fused_qkv) {
         put_matrix(b, l, "attn_qkv", m->formats.q, D, HE + 2 * KE, 1.5f, m->qkv_bias);

@@ -34,7 +34,7 @@ typedef struct tiny_model {
     const char *rope_scaling;       /* value of rope.scaling.type, NULL: no key */
     float rope_factor, rope_attn_factor; /* 0: no key */
     uint32_t rope_original_context; /* 0: no key */
-    bool rope_divisors;             /* rope_freqs, or with "longrope" rope_factors_long and _short */
+    bool rope_divisors;             /* rope_freqs, or with "longrope" the two rope_factors */
     uint32_t window;                /* 0: no key */
     uint32_t window_period;         /* 0: no key */
     const bool *window_pattern;     /* n_layer values in place of the period, or NULL */
@@ -43,8 +43,8 @@ typedef struct tiny_model {
     void *extra_user;
 } tiny_model;
 
-/* Two layers, all F32, with what the architecture has and nothing optional. Rows are multiples of 256,
- * so that every format is possible. */
+/* Two layers, all F32, with what the architecture has and nothing optional. Rows are multiples of
+ * 256, so that every format is possible. */
 tiny_model tiny_model_of(const char *arch);
 void tiny_model_set_formats(tiny_model *m, vki_format matrices);
 
