@@ -123,7 +123,7 @@ vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_
 {
     *buffer = (vki_buffer){.size_bytes = size_bytes};
     TRY(vki_device_usable(device, error));
-    if (size_bytes > device->limits.max_block_bytes)
+    if (kind == VKI_MEMORY_DEVICE && size_bytes > device->limits.max_block_bytes)
         return vki_fail(error, VKLM_OUT_OF_DEVICE_MEMORY,
                         "%s needs %.4g MiB in one piece, but blocks of device memory end at %.4g MiB here",
                         what, (double)size_bytes / (1 << 20),
