@@ -5,8 +5,9 @@
 # includes format/q4_0.glsl. A new format is a name in `formats`, a file in format/ and a line there.
 #
 # A shader that requires an extension which the installed glslang does not know is left out.
-set(by_format embed matmul)
-set(formats f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k)
+set(by_format embed matmul matmul8)
+set(float_formats f32 f16 bf16) # have no int8 variant
+set(formats ${float_formats} q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k)
 
 set(shader_folder "${CMAKE_CURRENT_LIST_DIR}")
 set(flags -V --target-env vulkan1.2 -g0 "-I${shader_folder}")
@@ -73,6 +74,9 @@ foreach(source IN LISTS shader_files)
   elseif(name IN_LIST by_format)
     foreach(format IN LISTS formats)
       string(TOUPPER "${format}" upper)
+      if(name MATCHES "8$" AND format IN_LIST float_formats)
+        continue()
+      endif()
       if(EXISTS "${shader_folder}/format/${format}.glsl")
         add_module(${name}_${format} "${source}" FORMAT_NAME=${format} FORMAT_${upper}=1)
       else()

@@ -1,8 +1,10 @@
 // q4_1.glsl - 16 bytes of nibbles, f16 d and m a unit; w = d * n + m. Layout: src/file/format.h.
-void load_unit(uint row, uint unit, out vec4 w[8])
+void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
     const uint at = row * pc.units + unit;
     const uvec4 q = load_uvec4(pc.weights, at * 16u);
     const vec2 dm = load_half2(pc.weights, pc.plane1 + at * 4u);
-    unpack_nibbles(q, uvec4(0), uvec4(0), dm.x, dm.y, w);
+    a = q & 0x0f0f0f0fu;
+    b = (q >> 4) & 0x0f0f0f0fu;
+    scale = dm.xxy;
 }

@@ -27,7 +27,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InV
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer InFloat { float v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InAddress { uint64_t v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InRow { row_state v; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer OutVec4 { vec4 v; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer OutUvec4 { uvec4 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer OutVec2 { vec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer OutUvec2 { uvec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer OutUint { uint v; };
@@ -50,11 +50,5 @@ void unpack_half8(uvec4 bits, out vec4 low, out vec4 high)
 {
     low = vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y));
     high = vec4(unpackHalf2x16(bits.z), unpackHalf2x16(bits.w));
-}
-
-// Four unsigned bytes of a dword as floats.
-vec4 bytes_to_vec4(uint bits)
-{
-    return vec4(bits & 0xffu, (bits >> 8) & 0xffu, (bits >> 16) & 0xffu, bits >> 24);
 }
 #endif

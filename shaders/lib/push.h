@@ -38,12 +38,20 @@ struct embed_push {
 
 // y[col][row] = epilogue(sum_k w[row0 + row][k] x[col][k]), row < rows; strides in elements.
 // epilogue: + bias[row], then act(gate[col][row]) * it, then + residual[col][row]. 0 leaves one out.
+// x: f32, or int8 with x_scales.
 struct matmul_push {
-    ADDRESS weights, x, y, bias, gate, residual;
+    ADDRESS weights, x, x_scales, y, bias, gate, residual;
     UINT plane1, plane2, plane3;
     UINT row0, rows, units, cols;
     UINT x_stride, y_stride;
     UINT activation; // of gate: 0 silu, 1 gelu (tanh form)
+};
+
+// y = int8 of x, block by block of 32, with scales.
+struct quantize_push {
+    ADDRESS x, y, scales;
+    UINT x_stride;
+    UINT pad; // a struct of 8-byte members is a multiple of 8
 };
 
 // y[row] = (residual[row] +) rmsnorm(x[row]) * weight

@@ -1,8 +1,11 @@
 // weights.glsl - reads weights of the format that the build defines (FORMAT_Q4_0 ...; see format.glsl).
 //
-// Every format file defines load_unit(row, unit, w): the 32 weights of one unit as w[8], in order.
-// It reads the push constants pc.weights, pc.units, pc.plane1 .. plane3; the including kernel
-// declares them. CPU twin: vki_planes_decode_row.
+// A float format's file defines load_unit(row, unit, w): the 32 weights of one unit as w[8], in order.
+// A quantised one defines load_quants(row, unit, a, b, scale): a and b hold the quants of weights 0..15
+// and 16..31 as bytes (dword i: 4i .. 4i + 3), unsigned or, with SIGNED_QUANTS, signed; a weight of a
+// is scale.x * byte + scale.z, of b scale.y * byte + scale.z; without TWO_SCALES x and y are equal.
+// They read the push constants pc.weights, pc.units, pc.plane1 .. plane3, which the including kernel
+// declares. CPU twin: vki_planes_decode_row.
 #ifndef WEIGHTS_GLSL
 #define WEIGHTS_GLSL
 
@@ -12,15 +15,28 @@ uvec4 fifth_bits(uint h)
     return (uvec4(h, h >> 1, h >> 2, h >> 3) & 0x01010101u) << 4;
 }
 
-// w = scale * n + offset; n: nibbles of q with the bits of high_a (weights 0..15) and high_b or-ed in.
-void unpack_nibbles(uvec4 q, uvec4 high_a, uvec4 high_b, float scale, float offset, out vec4 w[8])
+#include "lib/format.glsl"
+
+#if !(defined(FORMAT_F32) || defined(FORMAT_F16) || defined(FORMAT_BF16))
+vec4 quants_to_vec4(uint bits)
 {
-    const uvec4 a = (q & 0x0f0f0f0fu) | high_a, b = ((q >> 4) & 0x0f0f0f0fu) | high_b;
-    [[unroll]] for (uint i = 0; i < 4; i++) {
-        w[i] = fma(bytes_to_vec4(a[i]), vec4(scale), vec4(offset));
-        w[4 + i] = fma(bytes_to_vec4(b[i]), vec4(scale), vec4(offset));
-    }
+#ifdef SIGNED_QUANTS
+    const int b = int(bits);
+    return vec4(bitfieldExtract(b, 0, 8), bitfieldExtract(b, 8, 8), bitfieldExtract(b, 16, 8), b >> 24);
+#else
+    return vec4(bits & 0xffu, (bits >> 8) & 0xffu, (bits >> 16) & 0xffu, bits >> 24);
+#endif
 }
 
-#include "lib/format.glsl"
+void load_unit(uint row, uint unit, out vec4 w[8])
+{
+    uvec4 a, b;
+    vec3 scale;
+    load_quants(row, unit, a, b, scale);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        w[i] = fma(quants_to_vec4(a[i]), scale.xxxx, scale.zzzz);
+        w[4 + i] = fma(quants_to_vec4(b[i]), scale.yyyy, scale.zzzz);
+    }
+}
+#endif
 #endif

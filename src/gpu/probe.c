@@ -183,7 +183,13 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES, .pNext = &v12};
     VkPhysicalDeviceProperties2 all = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v11};
+    VkPhysicalDeviceShaderIntegerDotProductProperties dot = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
     if (probe->has_size_control) v12.pNext = &control;
+    if (probe->has_integer_dot) {
+        dot.pNext = v12.pNext;
+        v12.pNext = &dot;
+    }
     fn->GetPhysicalDeviceProperties2(probe->physical, &all);
 
     vki_features features;
@@ -209,6 +215,9 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .max_block_bytes = v11.maxMemoryAllocationSize,
         .timestamp_ns = (double)limits->timestampPeriod,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
+        .fast_packed_dot = features.integer_dot.shaderIntegerDotProduct &&
+                           (dot.integerDotProduct4x8BitPackedSignedAccelerated ||
+                            probe->info.type == VKLM_DEVICE_CPU),
         .has_int8 = features.v12.shaderInt8,
         .has_int16 = features.core.features.shaderInt16,
         .has_float16 = features.v12.shaderFloat16,

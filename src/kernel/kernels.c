@@ -9,10 +9,11 @@
 #include <assert.h>
 #include <string.h>
 
-void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits)
+void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits,
+                      bool high_precision)
 {
-    *kernels = (vki_kernels){
-        .pipelines = pipelines, .tuning = vki_tuning_for(limits), .layer = UINT32_MAX};
+    *kernels = (vki_kernels){.pipelines = pipelines, .tuning = vki_tuning_for(limits),
+                             .layer = UINT32_MAX, .int8 = limits->fast_packed_dot && !high_precision};
 }
 
 vki_range vki_span_range(vki_span span)
@@ -62,7 +63,7 @@ static uint64_t weight_bytes(const vki_segment *segment, uint32_t rows)
 vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_error *error)
 {
     const vki_matrix *w = args->embedding;
-    const uint32_t spec[] = {kernels->tuning.matvec_local};
+    const uint32_t spec[] = {kernels->tuning.unit_local};
     for (uint32_t i = 0; i < w->n_segments; i++) {
         const vki_segment *segment = &w->segments[i];
         const uint32_t units = segment->planes.units;
@@ -86,16 +87,48 @@ vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_err
     return VKLM_OK;
 }
 
-/* The tile of one workgroup for a number of columns. */
-typedef struct tile {
-    uint32_t local, rows, lanes, cols;
-} tile;
-
-static tile choose_tile(const vki_tuning *tuning, uint32_t cols)
+static bool reads_int8(const vki_kernels *kernels, const vki_segment *segment)
 {
-    if (cols == 1) return (tile){tuning->matvec_local, tuning->matvec_rows, tuning->matvec_lanes, 1};
-    tile many = {tuning->matmul_local, tuning->matmul_rows, 1, 2};
-    while (many.cols < cols && many.cols < tuning->matmul_cols) many.cols *= 2;
+    return kernels->int8 && segment->planes.format > VKI_BF16;
+}
+
+bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w)
+{
+    for (uint32_t i = 0; i < w->n_segments; i++)
+        if (reads_int8(kernels, &w->segments[i])) return true;
+    return false;
+}
+
+bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w)
+{
+    for (uint32_t i = 0; i < w->n_segments; i++)
+        if (!reads_int8(kernels, &w->segments[i])) return true;
+    return false;
+}
+
+vklm_status vki_quantize(vki_kernels *kernels, vki_span x, vki_span8 y, vklm_error *error)
+{
+    assert(x.rows == y.rows && x.stride == y.stride);
+    const uint32_t spec[] = {kernels->tuning.unit_local};
+    const uint64_t bytes = (uint64_t)y.rows * y.stride;
+    vki_dispatch dispatch = {
+        .name = "quantize",
+        .grid = {(uint32_t)vki_div_up(y.stride / 32, spec[0]), y.rows, 1},
+        .n_reads = 1, .reads = {vki_span_range(x)},
+        .n_writes = 2, .writes = {vki_range_of(y.bytes, bytes), vki_range_of(y.scales, bytes / 4)},
+        .cost_bytes = bytes * 5,
+    };
+    const struct quantize_push push = {
+        .x = x.address, .y = y.bytes, .scales = y.scales, .x_stride = x.stride};
+    TRY(vki_find_pipeline(kernels, "quantize", spec, 1, error, &dispatch.pipeline));
+    return vki_append(kernels, &dispatch, &push, sizeof push, error);
+}
+
+static vki_tile choose_tile(const vki_tuning *tuning, uint32_t cols, bool int8)
+{
+    if (cols == 1) return int8 ? tuning->matvec8 : tuning->matvec;
+    vki_tile many = int8 ? tuning->matmul8 : tuning->matmul;
+    while (many.cols >= 2 * cols) many.cols /= 2;
     return many;
 }
 
@@ -106,13 +139,16 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
 {
     const uint32_t rows = last - first, cols = args->x.rows;
     const uint64_t shift = (uint64_t)(first - args->first_row) * 4; /* into y and everything like it */
-    const tile t = choose_tile(&kernels->tuning, cols);
+    const bool int8 = reads_int8(kernels, segment);
+    const vki_tile t = choose_tile(&kernels->tuning, cols, int8);
     const uint32_t spec[] = {t.local, t.rows, t.lanes, t.cols};
     const uint32_t rows_per_group = t.local / t.lanes * t.rows;
     vki_dispatch dispatch = {
         .name = args->name,
         .grid = {(uint32_t)vki_div_up(rows, rows_per_group), (uint32_t)vki_div_up(cols, t.cols), 1},
-        .n_reads = 1, .reads = {vki_span_range(args->x)},
+        .n_reads = 1,
+        .reads = {int8 ? vki_range_of(args->x8.bytes, (uint64_t)cols * args->x8.stride)
+                       : vki_span_range(args->x)},
         .n_writes = 1,
         .writes = {vki_range_of(args->y.address + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4)},
         .cost_bytes = weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
@@ -124,7 +160,8 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
             dispatch.reads[dispatch.n_reads++] = vki_range_of(
                 alike[i] + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4);
     const struct matmul_push push = {
-        .weights = segment->address, .x = args->x.address, .y = args->y.address + shift,
+        .weights = segment->address, .x = int8 ? args->x8.bytes : args->x.address,
+        .x_scales = args->x8.scales, .y = args->y.address + shift,
         .bias = args->bias ? args->bias + shift : 0,
         .gate = args->gate ? args->gate + shift : 0,
         .residual = args->residual ? args->residual + shift : 0,
@@ -133,7 +170,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
         .row0 = first - segment->first_row, .rows = rows, .units = segment->planes.units, .cols = cols,
         .x_stride = args->x.stride, .y_stride = args->y.stride, .activation = args->gelu,
     };
-    TRY(format_pipeline(kernels, "matmul", segment->planes.format, spec, 4, error, &dispatch.pipeline));
+    TRY(format_pipeline(kernels, int8 ? "matmul8" : "matmul", segment->planes.format, spec, 4, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 

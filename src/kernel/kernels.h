@@ -19,9 +19,12 @@ typedef struct vki_kernels {
     vki_tuning tuning;
     vki_plan *plan;           /* borrowed: where dispatches go */
     uint32_t layer;           /* stamped on them; UINT32_MAX outside layers */
+    bool int8;                /* quantised weights meet int8 activations */
 } vki_kernels;
 
-void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits);
+/* high_precision: f32 activations everywhere. */
+void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits,
+                      bool high_precision);
 
 /* f32 [rows][stride]; stride in elements. Rows are padded to a multiple of 32 elements. */
 typedef struct vki_span {
@@ -34,6 +37,25 @@ static inline vki_span vki_span_rows(vki_span span, uint32_t first, uint32_t row
 {
     return (vki_span){span.address + (uint64_t)first * span.stride * 4, rows, span.stride};
 }
+
+/* The same as int8 in blocks of 32: bytes [rows][stride], scales [rows][stride / 32] of (d, d * sum). */
+typedef struct vki_span8 {
+    uint64_t bytes, scales; /* bytes 0: there is none */
+    uint32_t rows, stride;
+} vki_span8;
+
+static inline vki_span8 vki_span8_rows(vki_span8 span, uint32_t first, uint32_t rows)
+{
+    return (vki_span8){span.bytes + (uint64_t)first * span.stride,
+                       span.scales + (uint64_t)first * span.stride / 4, rows, span.stride};
+}
+
+/* Whether products with this matrix read int8 or f32 activations; both where it mixes formats. */
+bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w);
+bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w);
+
+/* y = int8 of x. */
+vklm_status vki_quantize(vki_kernels *kernels, vki_span x, vki_span8 y, vklm_error *error);
 
 /* How heads lie in a KV page: for each layer k [K][VKI_KV_PAGE_KEYS][pad], then v alike. */
 typedef struct vki_heads {
@@ -61,6 +83,7 @@ typedef struct vki_matmul_args {
     const vki_matrix *w;
     uint32_t first_row, n_rows; /* n_rows 0: all */
     vki_span x, y;
+    vki_span8 x8; /* read instead of x where vki_matrix_reads_int8 */
     uint64_t bias, gate, residual;
     bool gelu;
 } vki_matmul_args;

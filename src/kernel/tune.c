@@ -8,8 +8,9 @@
 
 static const vki_tuning software = {
     .device_class = "software",
-    .matvec_local = 16, .matvec_rows = 4, .matvec_lanes = 1,
-    .matmul_local = 32, .matmul_rows = 1, .matmul_cols = 8,
+    .matvec = {16, 4, 1, 1}, .matvec8 = {16, 4, 1, 1},
+    .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8},
+    .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
     .attention_local = 32, .attention_queries = 8, .attention_values = 64,
     .split_keys = 1024,
@@ -18,8 +19,9 @@ static const vki_tuning software = {
 
 static const vki_tuning gpu = {
     .device_class = "gpu",
-    .matvec_local = 64, .matvec_rows = 4, .matvec_lanes = 8,
-    .matmul_local = 64, .matmul_rows = 1, .matmul_cols = 8,
+    .matvec = {64, 4, 8, 1}, .matvec8 = {64, 4, 8, 1},
+    .matmul = {64, 1, 1, 8}, .matmul8 = {64, 1, 1, 8},
+    .unit_local = 64,
     .row_local = 128,
     .attention_local = 64, .attention_queries = 8, .attention_values = 32,
     .split_keys = 256,
@@ -41,12 +43,13 @@ vki_tuning vki_tuning_for(const vki_limits *limits)
     tuning.subgroup = choose_subgroup(limits);
     const uint32_t subgroup = tuning.subgroup ? tuning.subgroup : limits->subgroup_size;
     /* Full subgroups: every local size is a multiple of the subgroup. */
-    uint32_t *const locals[] = {&tuning.matvec_local, &tuning.matmul_local, &tuning.row_local,
+    uint32_t *const locals[] = {&tuning.matvec.local, &tuning.matvec8.local, &tuning.matmul.local,
+                                &tuning.matmul8.local, &tuning.unit_local, &tuning.row_local,
                                 &tuning.attention_local, &tuning.argmax_local};
     for (size_t i = 0; i < sizeof locals / sizeof *locals; i++)
         if (*locals[i] < subgroup) *locals[i] = subgroup;
     /* Lanes of a row exchange within a subgroup; where its size is unknown it may be as small as this. */
     const uint32_t narrowest = tuning.subgroup ? tuning.subgroup : limits->subgroup_min;
-    if (narrowest && tuning.matvec_lanes > narrowest) tuning.matvec_lanes = narrowest;
+    if (narrowest && tuning.matvec.lanes > narrowest) tuning.matvec.lanes = tuning.matvec8.lanes = narrowest;
     return tuning;
 }

@@ -4,11 +4,18 @@
 
 #include "gpu/device.h"
 
+/* Of a matrix product: one workgroup of `local` invocations makes local / lanes * rows rows of `cols`
+ * columns; see shaders/lib/matmul.glsl. cols: a power of two, the most of one workgroup. */
+typedef struct vki_tile {
+    uint32_t local, rows, lanes, cols;
+} vki_tile;
+
 typedef struct vki_tuning {
     const char *device_class;   /* "software", "gpu" */
     uint32_t subgroup;          /* required size of every pipeline; 0: unknown, assume nothing */
-    uint32_t matvec_local, matvec_rows, matvec_lanes;  /* one column */
-    uint32_t matmul_local, matmul_rows, matmul_cols;   /* many; cols: a power of two */
+    vki_tile matvec, matvec8;   /* one column, f32 and int8 activations */
+    vki_tile matmul, matmul8;   /* many */
+    uint32_t unit_local;        /* embedding, quantisation: a unit of 32 an invocation */
     uint32_t row_local;         /* norms, heads: a row or head a workgroup */
     uint32_t attention_local, attention_queries;       /* keys a block, queries a workgroup */
     uint32_t attention_values;  /* sums an invocation may hold: queries * head values of a lane */

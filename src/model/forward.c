@@ -39,6 +39,7 @@ static uint32_t qkv_width(const vki_hparams *h)
 /* Bytes of a row in each part of the activations; the attention and the FFN part overlay each other. */
 typedef struct row_bytes {
     uint64_t stream, qkv, q, attended, ffn, overlay;
+    uint64_t int8; /* values of the widest row that a product reads: a byte each, and 8 more for 32 */
 } row_bytes;
 
 static row_bytes row_bytes_of(const vki_hparams *h)
@@ -51,13 +52,14 @@ static row_bytes row_bytes_of(const vki_hparams *h)
         .ffn = stride_of(h->d_ff) * 4ull,
     };
     r.overlay = vki_max(r.qkv + r.q + r.attended, 2 * r.ffn);
+    r.int8 = vki_max(r.stream, vki_max(r.attended, r.ffn)) / 4;
     return r;
 }
 
 uint64_t vki_activation_row_bytes(const vki_hparams *hparams)
 {
     const row_bytes r = row_bytes_of(hparams);
-    return 3 * r.stream + r.overlay;
+    return 3 * r.stream + r.overlay + r.int8 + r.int8 / 4;
 }
 
 /* size_bytes of zeroes: padding columns meet zero weights, and must be finite. */
@@ -86,6 +88,8 @@ static vklm_status take_parts(vki_activations *activations, vki_upload *upload, 
     TRY(take_zeroed(pool, upload, rows * r.stream, error, &activations->normed));
     TRY(take_zeroed(pool, upload, rows * r.stream, error, &activations->branch));
     TRY(take_zeroed(pool, upload, rows * r.overlay, error, &activations->qkv));
+    TRY(take_zeroed(pool, upload, rows * r.int8, error, &activations->bytes));
+    TRY(take_zeroed(pool, upload, rows * r.int8 / 4, error, &activations->scales));
     TRY(take_zeroed(pool, upload, partial, error, &activations->partial));
     activations->q = activations->qkv + rows * r.qkv;
     activations->attended = activations->q + rows * r.q;
@@ -102,9 +106,9 @@ vklm_status vki_activations_init(vki_activations *activations, vklm_device *devi
     const vki_heads heads = heads_of(hparams, false);
     const uint64_t partial = vki_max(vki_attention_scratch(&heads, rows, splits),
                                      VKI_MAX_BATCH * VKI_ARGMAX_GROUPS * 8);
-    /* one block; each of the five parts may be rounded up */
+    /* one block; each of the seven parts may be rounded up */
     vki_pool_init(&activations->pool, device, "the activations",
-                  rows * vki_activation_row_bytes(hparams) + partial + 5 * VKI_PLANE_ALIGNMENT);
+                  rows * vki_activation_row_bytes(hparams) + partial + 7 * VKI_PLANE_ALIGNMENT);
     vki_upload upload = {0};
     vklm_status status = vki_upload_begin(&upload, device, error);
     if (status == VKLM_OK) status = take_parts(activations, &upload, hparams, partial, error);
@@ -143,20 +147,27 @@ static vki_span span(const vki_pass *pass, uint64_t address, uint32_t width)
     return (vki_span){address, pass->rows, stride_of(width)};
 }
 
+/* The int8 form of x, made where a product with `w` reads it. */
+static vklm_status quantize_for(const vki_pass *pass, const vki_matrix *w, vki_span x, vki_span8 *x8,
+                                vklm_error *error)
+{
+    *x8 = (vki_span8){pass->activations->bytes, pass->activations->scales, x.rows, x.stride};
+    return vki_matrix_reads_int8(pass->kernels, w) ? vki_quantize(pass->kernels, x, *x8, error) : VKLM_OK;
+}
+
 /* x += (post-norm of) w * input; the branch buffer holds what is still to be normed. */
 static vklm_status add_branch(const vki_pass *pass, const char *name, const vki_matrix *w, vki_span input,
                               uint64_t bias, uint64_t post_norm, vki_span x, vklm_error *error)
 {
     const vki_hparams *h = &pass->weights->hparams;
-    if (!post_norm)
-        return vki_matmul(pass->kernels,
-                          &(vki_matmul_args){.name = name, .w = w, .x = input, .y = x, .bias = bias,
-                                             .residual = x.address},
-                          error);
+    vki_matmul_args product = {.name = name, .w = w, .x = input, .y = x, .bias = bias, .residual = x.address};
+    TRY(quantize_for(pass, w, input, &product.x8, error));
+    if (!post_norm) return vki_matmul(pass->kernels, &product, error);
     vki_span branch = x;
     branch.address = pass->activations->branch;
-    TRY(vki_matmul(pass->kernels,
-                   &(vki_matmul_args){.name = name, .w = w, .x = input, .y = branch, .bias = bias}, error));
+    product.y = branch;
+    product.residual = 0;
+    TRY(vki_matmul(pass->kernels, &product, error));
     return vki_norm(pass->kernels,
                     &(vki_norm_args){.name = "post_norm", .x = branch, .y = x, .width = h->d_model,
                                      .weight = post_norm, .residual = x.address,
@@ -177,6 +188,7 @@ static vklm_status project_qkv(const vki_pass *pass, const vki_layer *layer, uin
                  error));
     const uint32_t q_rows = h->n_head * h->d_head, first = pass->rows - n;
     vki_matmul_args product = {.name = "qkv", .w = &layer->qkv, .x = normed, .y = qkv, .bias = layer->qkv_bias};
+    TRY(quantize_for(pass, &layer->qkv, normed, &product.x8, error));
     if (n < pass->rows) {
         vki_matmul_args kv = product;
         kv.name = "kv";
@@ -188,6 +200,7 @@ static vklm_status project_qkv(const vki_pass *pass, const vki_layer *layer, uin
         product.name = "q";
         product.n_rows = q_rows;
         product.x = vki_span_rows(normed, first, n);
+        product.x8 = vki_span8_rows(product.x8, first, n);
         product.y = vki_span_rows(qkv, first, n);
     }
     if (n > 0) TRY(vki_matmul(pass->kernels, &product, error));
@@ -231,13 +244,16 @@ static vklm_status attend_and_feed(const vki_pass *pass, const vki_layer *layer,
                  &(vki_norm_args){.name = "ffn_norm", .x = x, .y = normed, .width = h->d_model,
                                   .weight = layer->ffn_norm, .epsilon = h->norm_epsilon},
                  error));
+    const bool up_alone = !vki_matrix_reads_int8(pass->kernels, &layer->gate);
+    vki_span8 normed8;
+    TRY(quantize_for(pass, up_alone ? &layer->up : &layer->gate, normed, &normed8, error));
     TRY(vki_matmul(pass->kernels,
-                   &(vki_matmul_args){.name = "ffn_gate", .w = &layer->gate, .x = normed, .y = gate,
-                                      .bias = layer->gate_bias},
+                   &(vki_matmul_args){.name = "ffn_gate", .w = &layer->gate, .x = normed, .x8 = normed8,
+                                      .y = gate, .bias = layer->gate_bias},
                    error));
     TRY(vki_matmul(pass->kernels,
-                   &(vki_matmul_args){.name = "ffn_up", .w = &layer->up, .x = normed, .y = hidden,
-                                      .bias = layer->up_bias, .gate = gate.address,
+                   &(vki_matmul_args){.name = "ffn_up", .w = &layer->up, .x = normed, .x8 = normed8,
+                                      .y = hidden, .bias = layer->up_bias, .gate = gate.address,
                                       .gelu = h->activation == VKI_GELU},
                    error));
     return add_branch(pass, "ffn_down", &layer->down, hidden, layer->down_bias, layer->post_ffn_norm, x, error);
@@ -275,8 +291,8 @@ vklm_status vki_forward_head(const vki_pass *pass, uint32_t first, vki_span logi
                  &(vki_norm_args){.name = "output_norm", .x = x, .y = normed, .width = h->d_model,
                                   .weight = pass->weights->output_norm, .epsilon = h->norm_epsilon},
                  error));
-    return vki_matmul(pass->kernels,
-                      &(vki_matmul_args){.name = "head", .w = &pass->weights->head, .x = normed, .y = logits,
-                                         .bias = pass->weights->head_bias},
-                      error);
+    vki_matmul_args product = {.name = "head", .w = &pass->weights->head, .x = normed, .y = logits,
+                               .bias = pass->weights->head_bias};
+    TRY(quantize_for(pass, &pass->weights->head, normed, &product.x8, error));
+    return vki_matmul(pass->kernels, &product, error);
 }

@@ -136,7 +136,7 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     model->device = device;
     vki_plan_init(&model->plan, &device->host);
     vki_pipelines_init(&model->pipelines, device);
-    vki_kernels_init(&model->kernels, &model->pipelines, &device->limits);
+    vki_kernels_init(&model->kernels, &model->pipelines, &device->limits, own.precision == VKLM_PRECISION_HIGH);
     const vklm_status status = load(model, &own, error);
     if (status != VKLM_OK) {
         vklm_model_destroy(&model);

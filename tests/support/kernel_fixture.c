@@ -23,7 +23,7 @@ void fixture_open(kernel_fixture *f, kernel_tuning tuning)
     }
     vki_pipelines_init(&f->pipelines, f->device);
     vki_plan_init(&f->plan, &f->device->host);
-    vki_kernels_init(&f->kernels, &f->pipelines, &limits);
+    vki_kernels_init(&f->kernels, &f->pipelines, &limits, true);
     f->kernels.plan = &f->plan;
     f->kernels.layer = FIXTURE_LAYER;
     CHECK_OK(vki_recording_init(&f->recording, f->device, &error));
