@@ -12,7 +12,7 @@ static const vki_tuning software = {
     .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8},
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
-    .attention_local = 32, .attention_queries = 8, .attention_values = 64,
+    .attention_local = 16, .attention_queries = 24, .attention_values = 128,
     .split_keys = 1024,
     .argmax_local = 0,
 };
