@@ -8,9 +8,9 @@
 /* Activations of a prefill chunk may take so much device memory: wide models get shorter chunks. */
 static const uint64_t activation_budget = 40 << 20;
 
-static uint32_t choose_chunk_rows(const vki_hparams *hparams)
+static uint32_t choose_chunk_rows(const vki_hparams *hparams, uint64_t max_block_bytes)
 {
-    const uint64_t fit = activation_budget / vki_activation_row_bytes(hparams);
+    const uint64_t fit = vki_min(activation_budget, max_block_bytes) / vki_activation_row_bytes(hparams);
     return (uint32_t)vki_max(8, vki_min(VKI_MAX_CHUNK, fit & ~7ull));
 }
 
@@ -86,7 +86,7 @@ static vklm_status create_buffers(vklm_model *model, vklm_error *error)
 {
     vklm_device *device = model->device;
     const vki_hparams *h = &model->weights.hparams;
-    model->chunk_rows = choose_chunk_rows(h);
+    model->chunk_rows = choose_chunk_rows(h, device->limits.max_block_bytes);
     TRY(vki_activations_init(&model->prefill, device, h, model->chunk_rows, 1, error));
     TRY(vki_activations_init(&model->decode, device, h, VKI_MAX_BATCH, VKI_MAX_SPLITS, error));
     const uint32_t stride = (uint32_t)vki_round_up(h->n_vocab, 32);
