@@ -113,9 +113,12 @@ static const vki_special *longest_special(const vklm_vocab *vocab, const vki_tex
         const int byte = (uint8_t)text->bytes[at + depth];
         low = lower_bound(specials, low, high, depth, byte);
         high = lower_bound(specials, low, high, depth, byte + 1);
-        /* What ends here stands first in the range; duplicates only occur in broken files. */
-        for (size_t i = low; i < high && specials[i].text.len == depth + 1; i++)
-            if (may_match(vocab, text, quoted, at, &specials[i])) longest = &specials[i];
+        /* What ends here stands first in the range. Equal texts (broken files): the lowest id. */
+        for (size_t i = low; i < high && specials[i].text.len == depth + 1; i++) {
+            if (!may_match(vocab, text, quoted, at, &specials[i])) continue;
+            longest = &specials[i];
+            break;
+        }
     }
     return longest;
 }
