@@ -65,11 +65,15 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
         .gate = e.gate ? gate.span.address + shift : 0,
         .residual = e.residual ? added->span.address + shift : 0, .gelu = e.gate == REF_GELU,
     };
-    CHECK_OK(vki_matmul(&f->kernels, &args, &error));
-    fixture_run(f);
     fixture_case(f, "%s: rows %u to %u of %u x %u, %u columns, bias %d, gate %d, residual %d",
                  vki_format_get(m->segments[0].planes.format)->name, first, first + width, rows, cols, n,
                  e.bias, e.gate, e.residual);
+    CHECK_OK(vki_matmul(&f->kernels, &args, &error));
+    fixture_check_reads(f, operand_range(&x, 0, cols));
+    fixture_check_reads(f, operand_range(&gate, first, width));
+    if (e.residual) fixture_check_reads(f, operand_range(added, first, width));
+    fixture_check_writes(f, operand_range(&y, first, width));
+    fixture_run(f);
     fixture_compare_columns(f, &y, first, width, expected, e.gate ? activation_bound : sum_bound);
 }
 
@@ -148,10 +152,12 @@ static void check_embedding(kernel_fixture *f, const test_matrix *m, uint32_t ro
     double *expected = fixture_host(f, (size_t)rows * width, sizeof *expected);
     ref_embed(m->weights, n_vocab, width, tokens, rows, scale, expected);
     const vki_embed_args args = {.embedding = &m->matrix, .state = state_address, .x = x.span, .scale = scale};
-    CHECK_OK(vki_embed(&f->kernels, &args, &error));
-    fixture_run(f);
     fixture_case(f, "%s: %u rows of %u x %u", vki_format_get(m->segments[0].planes.format)->name, rows, n_vocab,
                  width);
+    CHECK_OK(vki_embed(&f->kernels, &args, &error));
+    fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
+    fixture_check_writes(f, operand_range(&x, 0, width));
+    fixture_run(f);
     fixture_compare_columns(f, &x, 0, width, expected, embedding_bound);
 }
 
