@@ -8,8 +8,6 @@
 #include "support/tiny_vocab.h"
 #include "text/encode.h"
 
-enum { CONTROL = 3, USER };
-
 static const tiny_token tokens[] = {
     {"<s>", CONTROL, 0},
     {"</s>", CONTROL, 0},
@@ -426,7 +424,7 @@ static void put_add_bos(gguf_writer *w)
 START_TEST(bos_comes_once)
 {
     static const char *const templates[] = {
-        CHATML, "{{ bos_token }}" CHATML,
+        CHATML, ("{{ bos_token }}" CHATML),
         "'<|start_header_id|>' + message['role'] + '<|end_header_id|>' '<|eot_id|>'"};
     for (size_t i = 0; i < 3; i++) {
         tiny_vocab tiny = byte_vocab;

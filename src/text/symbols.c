@@ -9,7 +9,7 @@
 #include "base/checked.h"
 #include "text/vocab_types.h"
 
-uint64_t vki_hash(const void *bytes, size_t len)
+static uint64_t hash_text(const void *bytes, size_t len)
 {
     const uint8_t *byte = bytes;
     uint64_t hash = 0xCBF29CE484222325u;
@@ -26,7 +26,7 @@ static bool equal(vki_string a, const char *text, size_t len)
 static uint32_t *find_slot(const vklm_vocab *vocab, const char *text, size_t len)
 {
     const size_t mask = vocab->n_symbol_slots - 1;
-    size_t at = (size_t)vki_hash(text, len) & mask;
+    size_t at = (size_t)hash_text(text, len) & mask;
     while (vocab->symbol_slots[at] && !equal(vocab->texts[vocab->symbol_slots[at] - 1], text, len))
         at = (at + 1) & mask;
     return &vocab->symbol_slots[at];

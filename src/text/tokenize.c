@@ -8,12 +8,6 @@
 
 #include "text/encode.h"
 
-static bool is_special(const vklm_vocab *vocab, vklm_token id)
-{
-    const uint8_t type = vocab->types[id];
-    return type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_USER;
-}
-
 vklm_status vklm_tokenize(const vklm_vocab *vocab, const char *text, size_t len, unsigned flags,
                           vklm_error *error, vklm_token *ids, size_t capacity, size_t *n_out)
 {
@@ -46,7 +40,7 @@ vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size
             return vki_fail(error, VKLM_INVALID_ARGUMENT,
                             "token %d at %zu is not in the vocabulary of %u", id, i,
                             vocab->n_tokens);
-        const bool special = is_special(vocab, id);
+        const bool special = vki_is_special(vocab, id);
         vki_string piece =
             special && show_special ? vocab->texts[id] : vki_vocab_token_text(vocab, id);
         if (piece.len == 0) continue;

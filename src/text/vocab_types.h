@@ -69,8 +69,15 @@ struct vklm_vocab {
     bool chat_names_bos;                  /* the template mentions bos_token */
 };
 
+/* What partition looks for, and what shows its text only on request (user-defined tokens always).
+ */
+static inline bool vki_is_special(const vklm_vocab *vocab, vklm_token id)
+{
+    const uint8_t type = vocab->types[id];
+    return type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_USER;
+}
+
 /* symbols.c */
-uint64_t vki_hash(const void *bytes, size_t len);
 uint32_t vki_symbol_find(const vklm_vocab *vocab, const char *text, size_t len);
 /* Finds the text or appends it (copied). */
 vklm_status vki_symbol_intern(vklm_vocab *vocab, const char *text, size_t len, vklm_error *error,
