@@ -82,16 +82,6 @@ START_TEST(params_are_checked_and_may_be_short)
 }
 END_TEST
 
-#if !defined(VKLM_RUNTIME_GLSL)
-START_TEST(a_shader_folder_needs_a_build_with_a_compiler)
-{
-    vklm_device *device;
-    const vklm_device_params params = {.struct_size = sizeof params, .shader_dir = "shaders"};
-    CHECK_FAILS(vklm_device_create(&params, &error, &device), VKLM_UNSUPPORTED, "VKLM_RUNTIME_GLSL");
-}
-END_TEST
-#endif
-
 START_TEST(a_machine_without_a_driver_is_told_what_to_install)
 {
     const pid_t child = fork();
@@ -407,9 +397,6 @@ int main(void)
     tcase_add_test(c, the_list_says_how_many_and_what);
     tcase_add_test(c, a_device_is_chosen_by_index_uuid_and_name);
     tcase_add_test(c, params_are_checked_and_may_be_short);
-#if !defined(VKLM_RUNTIME_GLSL)
-    tcase_add_test(c, a_shader_folder_needs_a_build_with_a_compiler);
-#endif
     tcase_add_test(c, a_machine_without_a_driver_is_told_what_to_install);
     tcase_add_test(c, every_failed_allocation_is_reported_and_leaks_nothing);
     tcase_add_test(c, the_log_names_the_device);
