@@ -19,7 +19,8 @@ typedef struct vki_limits {
     uint32_t max_grid[3];
     uint32_t shared_bytes;
     uint64_t max_block_bytes;          /* of one allocation */
-    double timestamp_ns;               /* per tick; 0: no timestamps */
+    double timestamp_ns;               /* per tick; 0: no timestamps that the host can reset */
+    uint64_t timestamp_mask;           /* the bits that count */
     bool is_cpu;                       /* software Vulkan: prefers few lanes a row, no shared memory */
     bool has_int8, has_int16, has_float16, has_integer_dot; /* in shaders; enabled where present */
 } vki_limits;

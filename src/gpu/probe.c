@@ -34,6 +34,7 @@ static const feature features_wanted[] = {
     V12(shaderFloat16, false),
     V12(shaderSubgroupExtendedTypes, false),
     V12(subgroupBroadcastDynamicId, false),
+    V12(hostQueryReset, false),
     CONTROL(subgroupSizeControl),
     CONTROL(computeFullSubgroups),
     DOT(shaderIntegerDotProduct),
@@ -139,9 +140,14 @@ static vklm_status find_queue(const vki_host *host, const vki_instance_functions
         const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
         if (best == n || (compute_only && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT))) best = i;
     }
-    if (best == n) add_missing(&probe->info, "a compute queue");
-    else if (families[best].timestampValidBits == 0) probe->limits.timestamp_ns = 0;
-    probe->queue_family = best;
+    if (best == n) {
+        add_missing(&probe->info, "a compute queue");
+    } else {
+        const uint32_t bits = families[best].timestampValidBits;
+        if (bits == 0) probe->limits.timestamp_ns = 0;
+        probe->limits.timestamp_mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+        probe->queue_family = best;
+    }
     vki_release(host, &families);
     return VKLM_OK;
 }
@@ -207,7 +213,7 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .max_workgroup_invocations = limits->maxComputeWorkGroupInvocations,
         .shared_bytes = limits->maxComputeSharedMemorySize,
         .max_block_bytes = v11.maxMemoryAllocationSize,
-        .timestamp_ns = (double)limits->timestampPeriod,
+        .timestamp_ns = features.v12.hostQueryReset ? (double)limits->timestampPeriod : 0,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
         .has_int8 = features.v12.shaderInt8,
         .has_int16 = features.core.features.shaderInt16,

@@ -37,6 +37,7 @@ void vki_recording_free(vki_recording *recording)
     vklm_device *device = recording->device;
     if (!device) return;
     device->fn.vkDestroyCommandPool(device->device, recording->pool, NULL);
+    device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
     vki_release(&device->host, &recording->units);
     vki_release(&device->host, &recording->commands);
     vki_release(&device->host, &recording->barriers);
@@ -82,6 +83,25 @@ static vklm_status allocate_commands(vki_recording *recording, vklm_error *error
     return VKLM_OK;
 }
 
+/* Room for two timestamps a unit. */
+static vklm_status allocate_queries(vki_recording *recording, vklm_error *error)
+{
+    vklm_device *device = recording->device;
+    if (device->limits.timestamp_ns <= 0 || recording->query_units >= recording->n_units) return VKLM_OK;
+    device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
+    recording->queries = VK_NULL_HANDLE;
+    recording->query_units = 0;
+    const VkQueryPoolCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = 2 * (uint32_t)recording->n_units,
+    };
+    const VkResult result = device->fn.vkCreateQueryPool(device->device, &create, NULL, &recording->queries);
+    TRY(vki_check(device, result, "vkCreateQueryPool", error));
+    recording->query_units = recording->n_units;
+    return VKLM_OK;
+}
+
 static void barrier(const vklm_device *device, VkCommandBuffer command, VkPipelineStageFlags from,
                     VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
 {
@@ -124,11 +144,16 @@ static vklm_status record_unit(vki_recording *recording, const vki_plan *plan, s
     vklm_device *device = recording->device;
     vki_unit *unit = &recording->units[index];
     unit->command = recording->commands[index];
+    unit->queries = recording->queries;
+    unit->query = 2 * (uint32_t)index;
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkResult result = device->fn.vkBeginCommandBuffer(unit->command, &begin);
     TRY(vki_check(device, result, "vkBeginCommandBuffer", error));
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    if (unit->queries)
+        device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, unit->queries,
+                                       unit->query);
     if (index == 0)
         barrier(device, unit->command,
                 compute | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
@@ -138,6 +163,9 @@ static vklm_status record_unit(vki_recording *recording, const vki_plan *plan, s
     if (index + 1 == recording->n_units)
         barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
                 VK_ACCESS_HOST_READ_BIT);
+    if (unit->queries)
+        device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, unit->queries,
+                                       unit->query + 1);
     result = device->fn.vkEndCommandBuffer(unit->command);
     return vki_check(device, result, "vkEndCommandBuffer", error);
 }
@@ -154,6 +182,7 @@ vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t 
     vki_plan_barriers(plan, recording->barriers);
     TRY_OR_FAIL(cut_units(recording, plan, unit_cost, error));
     TRY_OR_FAIL(allocate_commands(recording, error));
+    TRY_OR_FAIL(allocate_queries(recording, error));
     result = device->fn.vkResetCommandPool(device->device, recording->pool, 0);
     TRY_OR_FAIL(vki_check(device, result, "vkResetCommandPool", error));
     for (size_t i = 0; i < recording->n_units; i++)
