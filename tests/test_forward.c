@@ -28,17 +28,6 @@ static void tear_down(void)
     vklm_device_destroy(&device);
 }
 
-/* Small: the tests run many. Heads of 32 and rows of 64 are possible in F32, F16 and the 32-weight formats. */
-static tiny_model small_model(const char *arch)
-{
-    tiny_model m = tiny_model_of(arch);
-    m.d_model = 64;
-    m.d_head = strcmp(arch, "qwen3") == 0 ? 48 : 16;
-    m.d_ff = 96;
-    m.n_layer = 3;
-    return m;
-}
-
 static double bound_of(vklm_kv_type kv)
 {
     return kv == VKLM_KV_F32 ? bound_f32 : bound_f16;
@@ -111,7 +100,7 @@ START_TEST(every_architecture_computes_what_the_formulas_say)
 {
     static const char *const archs[] = {"llama", "qwen2", "qwen3", "gemma3"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        const tiny_model m = small_model(archs[i]);
+        const tiny_model m = tiny_small(archs[i]);
         check_both_caches(archs[i], &m, 37, 6, 0);
     }
 }
@@ -119,7 +108,7 @@ END_TEST
 
 START_TEST(a_model_with_everything_optional)
 {
-    tiny_model m = small_model("llama");
+    tiny_model m = tiny_small("llama");
     m.tied = m.qkv_bias = m.o_bias = m.ffn_bias = true;
     m.n_head_kv = 4;
     check_both_caches("llama, tied, biases", &m, 11, 3, 0);
@@ -127,7 +116,7 @@ START_TEST(a_model_with_everything_optional)
     m.fused_qkv = m.factors = true;
     m.n_head_kv = 1;
     check_both_caches("llama, fused, factors", &m, 11, 3, 0);
-    m = small_model("qwen2");
+    m = tiny_small("qwen2");
     m.head_bias = true;
     m.n_rot = 8;
     m.n_head = 8;
@@ -138,7 +127,7 @@ END_TEST
 
 START_TEST(sizes_that_fill_no_unit)
 {
-    tiny_model m = small_model("llama");
+    tiny_model m = tiny_small("llama");
     m.d_model = 72;
     m.d_head = 20;
     m.n_head = 6;
@@ -155,7 +144,7 @@ END_TEST
 
 START_TEST(rotary_positions_are_scaled_as_the_file_says)
 {
-    tiny_model m = small_model("llama");
+    tiny_model m = tiny_small("llama");
     m.rope_scaling = "linear";
     m.rope_factor = 4;
     check_both_caches("linear", &m, 40, 2, 0);
@@ -167,12 +156,12 @@ START_TEST(rotary_positions_are_scaled_as_the_file_says)
     m.rope_factor = 0;
     m.rope_divisors = true; /* llama 3's */
     check_both_caches("divisors", &m, 40, 2, 0);
-    m = small_model("qwen2");
+    m = tiny_small("qwen2");
     m.rope_scaling = "yarn";
     m.rope_factor = 4;
     m.rope_original_context = 64;
     check_both_caches("qwen2, yarn", &m, 40, 2, 0);
-    m = small_model("gemma3");
+    m = tiny_small("gemma3");
     m.rope_scaling = "linear"; /* of the full layers only */
     m.rope_factor = 8;
     check_both_caches("gemma3, linear", &m, 40, 2, 0);
@@ -181,7 +170,7 @@ END_TEST
 
 START_TEST(windowed_layers_forget)
 {
-    tiny_model m = small_model("gemma3"); /* window 8, every second layer */
+    tiny_model m = tiny_small("gemma3"); /* window 8, every second layer */
     check_both_caches("gemma3, window 8", &m, 90, 12, 32);
     m.window = 300; /* more than a page */
     m.window_period = 3;
@@ -269,9 +258,9 @@ static void check_cuts(const tiny_model *m, size_t n, vklm_kv_type kv)
 
 START_TEST(a_prompt_in_any_pieces_has_the_same_logits)
 {
-    tiny_model m = small_model("qwen3");
+    tiny_model m = tiny_small("qwen3");
     check_cuts(&m, 150, VKLM_KV_F32);
-    m = small_model("gemma3");
+    m = tiny_small("gemma3");
     tiny_model_set_formats(&m, VKI_Q8_0);
     check_cuts(&m, 150, VKLM_KV_F16);
 }
@@ -279,7 +268,7 @@ END_TEST
 
 START_TEST(a_long_context_crosses_pages_and_splits)
 {
-    tiny_model m = small_model("llama");
+    tiny_model m = tiny_small("llama");
     m.n_layer = 2;
     m.context_length = 1024;
     model = tiny_load(device, &m);
@@ -300,7 +289,7 @@ END_TEST
 
 START_TEST(matrices_in_many_segments_give_the_same_logits)
 {
-    tiny_model m = small_model("llama");
+    tiny_model m = tiny_small("llama");
     m.d_model = 128;
     m.n_vocab = 5000;
     vklm_token ids[20];

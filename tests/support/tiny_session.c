@@ -11,6 +11,16 @@ static vklm_error error;
 
 /* ---- Models ----------------------------------------------------------------------------------------- */
 
+tiny_model tiny_small(const char *arch)
+{
+    tiny_model m = tiny_model_of(arch);
+    m.d_model = 64;
+    m.d_head = strcmp(arch, "qwen3") == 0 ? 48 : 16;
+    m.d_ff = 96;
+    m.n_layer = 3;
+    return m;
+}
+
 vklm_status tiny_try_load(vklm_device *device, const tiny_model *m, vklm_error *failure, vklm_model **model)
 {
     char path[512];

@@ -9,6 +9,9 @@
 
 enum { RUN_MAX_IDS = 2048, RUN_TEXT_SIZE = 16384 };
 
+/* Smaller yet: three layers 64 wide. No K formats. */
+tiny_model tiny_small(const char *arch);
+
 /* Writes the model to a file of its own, loads it from there, and removes the file. CHECK_OKs. */
 vklm_model *tiny_load(vklm_device *device, const tiny_model *m);
 /* The status of the load instead; *model is NULL on failure. */
