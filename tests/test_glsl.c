@@ -49,7 +49,8 @@ static vklm_status compile(const char *defines)
     const vki_shader shader = {.name = "thing", .source = "main.comp", .defines = defines};
     uint32_t *words;
     size_t size_bytes;
-    const vklm_status status = vki_glsl_compile(&host, folder, &shader, &error, &words, &size_bytes);
+    const vklm_status status =
+        vki_glsl_compile(&host, folder, &shader, &error, &words, &size_bytes);
     ck_assert((status == VKLM_OK) == (words != NULL));
     if (words) ck_assert_uint_eq(words[0], 0x07230203);
     vki_release(&host, &words);
@@ -61,8 +62,8 @@ START_TEST(every_shader_of_the_project_compiles)
     for (size_t i = 0; i < vki_shader_count; i++) {
         uint32_t *words;
         size_t size_bytes;
-        CHECK_OK(vki_glsl_compile(&host, VKLM_SOURCE_DIR "/shaders", &vki_shaders[i], &error, &words,
-                                  &size_bytes));
+        CHECK_OK(vki_glsl_compile(&host, VKLM_SOURCE_DIR "/shaders", &vki_shaders[i], &error,
+                                  &words, &size_bytes));
         ck_assert_uint_gt(size_bytes, 100);
         ck_assert_uint_eq(words[0], 0x07230203);
         vki_release(&host, &words);
@@ -81,9 +82,11 @@ START_TEST(a_device_compiles_from_its_folder)
     CHECK_OK(vki_pipeline_get(&pipelines, &key, &error, &pipeline));
     vki_pipelines_free(&pipelines);
     vklm_device_destroy(&device);
-    device = test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params), .shader_dir = folder});
+    device = test_device(
+        &(vklm_device_params){.struct_size = sizeof(vklm_device_params), .shader_dir = folder});
     vki_pipelines_init(&pipelines, device);
-    CHECK_FAILS(vki_pipeline_get(&pipelines, &key, &error, &pipeline), VKLM_IO_ERROR, "advance.comp");
+    CHECK_FAILS(vki_pipeline_get(&pipelines, &key, &error, &pipeline), VKLM_IO_ERROR,
+                "advance.comp");
     vki_pipelines_free(&pipelines);
     vklm_device_destroy(&device);
 }
@@ -92,7 +95,8 @@ END_TEST
 START_TEST(definitions_and_includes_reach_the_shader)
 {
     write_file("lib.glsl", "const int from_lib = VALUE;\n#if FLAG != 1\n#error no flag\n#endif");
-    write_file("main.comp", "#version 460\n#include \"lib.glsl\"\nlayout(local_size_x = from_lib) in;\nvoid main() {}\n");
+    write_file("main.comp", "#version 460\n#include \"lib.glsl\"\nlayout(local_size_x = from_lib) "
+                            "in;\nvoid main() {}\n");
     CHECK_OK(compile("VALUE=4\nFLAG=1"));
     CHECK_FAILS(compile("VALUE=4\nFLAG=2"), VKLM_SHADER_ERROR, "no flag");
     CHECK_FAILS(compile("FLAG=1"), VKLM_SHADER_ERROR, "VALUE");
@@ -145,7 +149,8 @@ START_TEST(a_shader_folder_needs_a_build_with_a_compiler)
 {
     vklm_device *device;
     const vklm_device_params params = {.struct_size = sizeof params, .shader_dir = "shaders"};
-    CHECK_FAILS(vklm_device_create(&params, &error, &device), VKLM_UNSUPPORTED, "VKLM_RUNTIME_GLSL");
+    CHECK_FAILS(vklm_device_create(&params, &error, &device), VKLM_UNSUPPORTED,
+                "VKLM_RUNTIME_GLSL");
 }
 END_TEST
 

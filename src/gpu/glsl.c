@@ -1,9 +1,10 @@
 /* glsl.c - compiles a shader of a folder at run time, through glslang's C interface.
  *
- * Includes are put in place by a textual pass of our own: the C interface takes include callbacks only
- * after glslang 12. Every change of file is marked with a #line directive, so that messages name the
- * file and line that a person would open. Names are relative to the shader folder. Definitions are put
- * behind #version, which a shader begins with: glslang's own preamble would stand before it.
+ * Includes are put in place by a textual pass of our own: the C interface takes include callbacks
+ * only after glslang 12. Every change of file is marked with a #line directive, so that messages
+ * name the file and line that a person would open. Names are relative to the shader folder.
+ * Definitions are put behind #version, which a shader begins with: glslang's own preamble would
+ * stand before it.
  */
 #include "gpu/glsl.h"
 
@@ -41,7 +42,7 @@ static vklm_status append_line_mark(text *out, unsigned line, const char *name, 
     return append(out, mark, (size_t)len, error);
 }
 
-/* What comes behind #version: the extension that lets #line carry a file's name, and the definitions. */
+/* What comes behind #version: the extension that lets #line name a file, and the definitions. */
 static vklm_status append_defines(text *out, vklm_error *error)
 {
     const char *defines = out->defines;
@@ -76,8 +77,8 @@ static bool parse_include(const char *line, size_t len, char name[MAX_PATH_BYTES
 
 static vklm_status append_file(text *out, const char *name, unsigned depth, vklm_error *error);
 
-static vklm_status append_lines(text *out, const char *name, unsigned depth, const char *bytes, size_t len,
-                                vklm_error *error)
+static vklm_status append_lines(text *out, const char *name, unsigned depth, const char *bytes,
+                                size_t len, vklm_error *error)
 {
     char included[MAX_PATH_BYTES];
     for (unsigned line = 1; len > 0; line++) {
@@ -101,8 +102,9 @@ static vklm_status append_file(text *out, const char *name, unsigned depth, vklm
 {
     char path[2 * MAX_PATH_BYTES];
     if (depth > MAX_INCLUDE_DEPTH)
-        return vki_fail(error, VKLM_SHADER_ERROR, "%s/%s: included more than %d deep; is it a circle?",
-                        out->dir, name, MAX_INCLUDE_DEPTH);
+        return vki_fail(error, VKLM_SHADER_ERROR,
+                        "%s/%s: included more than %d deep; is it a circle?", out->dir, name,
+                        MAX_INCLUDE_DEPTH);
     if (snprintf(path, sizeof path, "%s/%s", out->dir, name) >= (int)sizeof path)
         return vki_fail(error, VKLM_SHADER_ERROR, "%s: the path of a shader is too long", name);
     vki_map map;
@@ -110,7 +112,8 @@ static vklm_status append_file(text *out, const char *name, unsigned depth, vklm
     vklm_status status = VKLM_OK;
     if (depth > 0) status = append_line_mark(out, 1, name, error);
     if (status == VKLM_OK && map.size_bytes)
-        status = append_lines(out, name, depth, (const char *)map.bytes, (size_t)map.size_bytes, error);
+        status =
+            append_lines(out, name, depth, (const char *)map.bytes, (size_t)map.size_bytes, error);
     vki_map_close(&map);
     return status;
 }
@@ -125,11 +128,12 @@ static vklm_status copy_words(const vki_host *host, glslang_program_t *program, 
     return VKLM_OK;
 }
 
-/* Fails with what the compiler says. The text is long where a file is wrong from the start: its first
- * lines are what counts. */
+/* Fails with what the compiler says. The text is long where a file is wrong from the start: its
+ * first lines are what counts. */
 static vklm_status refuse(const vki_shader *shader, const char *says, vklm_error *error)
 {
-    return vki_fail(error, VKLM_SHADER_ERROR, "%s (%s): %.900s", shader->name, shader->source, says);
+    return vki_fail(error, VKLM_SHADER_ERROR, "%s (%s): %.900s", shader->name, shader->source,
+                    says);
 }
 
 static vklm_status compile(const vki_host *host, const vki_shader *shader, const char *code,

@@ -1,17 +1,17 @@
 /* queue.c - submits units, waits on one timeline, and learns how long the device takes.
  *
  * The timeline is only ever waited on, with a timeout of 0 to poll: drivers are less than agreed on
- * reading its counter. What a submit took is read from the device's own timestamps, because a program
- * that polls once a frame sees everything finish a frame later. Without them it is the time from when
- * the work could start to when it was seen finished: exact where a wait blocked until then, and else an
- * upper bound, which may lower what was believed but never raise it.
+ * reading its counter. What a submit took is read from the device's own timestamps, because a
+ * program that polls once a frame sees everything finish a frame later. Without them it is the time
+ * from when the work could start to when it was seen finished: exact where a wait blocked until
+ * then, and else an upper bound, which may lower what was believed but never raise it.
  */
 #include "gpu/record.h"
 
 #include "base/checked.h"
 #include "base/os.h"
 
-enum { BLOCKED_NS = 20000 }; /* a wait that returned sooner found the work done: a wake-up takes longer */
+enum { BLOCKED_NS = 20000 }; /* a wait that returned sooner found the work done already */
 static const double SMOOTHING = 0.25; /* weight of a new measurement: one odd submit moves little */
 
 vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *error)
@@ -22,8 +22,10 @@ vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *er
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
         .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
     };
-    const VkSemaphoreCreateInfo create = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    const VkResult result = device->fn.vkCreateSemaphore(device->device, &create, NULL, &queue->timeline);
+    const VkSemaphoreCreateInfo create = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                          .pNext = &type};
+    const VkResult result =
+        device->fn.vkCreateSemaphore(device->device, &create, NULL, &queue->timeline);
     return vki_check(device, result, "vkCreateSemaphore", error);
 }
 
@@ -43,8 +45,8 @@ static vki_submit *submit_of(vki_queue *queue, uint64_t value)
     return &queue->in_flight[value % VKI_IN_FLIGHT];
 }
 
-vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t count, vklm_error *error,
-                             uint64_t *value_out)
+vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t count,
+                             vklm_error *error, uint64_t *value_out)
 {
     vklm_device *device = queue->device;
     *value_out = 0;
@@ -89,19 +91,21 @@ vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t cou
     return VKLM_OK;
 }
 
-static bool read_ticks(const vklm_device *device, VkQueryPool queries, uint32_t query, uint64_t *ticks)
+static bool read_ticks(const vklm_device *device, VkQueryPool queries, uint32_t query,
+                       uint64_t *ticks)
 {
     return device->fn.vkGetQueryPoolResults(device->device, queries, query, 1, sizeof *ticks, ticks,
                                             sizeof *ticks, VK_QUERY_RESULT_64_BIT) == VK_SUCCESS;
 }
 
-/* The device's own time for a finished submit: from its begin, or from the end of the one before where
- * that came later. False where there is none, or one that the host's clock contradicts. */
+/* The device's own time for a finished submit: from its begin, or from the end of the one before
+ * where that came later. False where there is none, or one that the host's clock contradicts. */
 static bool device_time(vki_queue *queue, const vki_submit *submit, uint64_t now_ns, uint64_t *ns)
 {
     const vki_limits *limits = &queue->device->limits;
     uint64_t begin, end;
-    if (!submit->queries || !read_ticks(queue->device, submit->queries, submit->begin_query, &begin) ||
+    if (!submit->queries ||
+        !read_ticks(queue->device, submit->queries, submit->begin_query, &begin) ||
         !read_ticks(queue->device, submit->queries, submit->end_query, &end))
         return false;
     const uint64_t ticks = vki_min((end - begin) & limits->timestamp_mask,
