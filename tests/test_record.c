@@ -1,5 +1,5 @@
 /* test_record.c - pipelines, recordings and the queue, with a shader that counts: advance.comp
- * without a token to draw adds 1 to a row's position and step. Lost barriers and dispatches show. */
+ * without a token to draw adds 1 to a row's position and step. Lost barriers or dispatches show. */
 #include "support/gpu.h"
 
 #include <string.h>
