@@ -17,29 +17,22 @@
 
 static const char *result_name(VkResult result)
 {
-#define CASE(name)                                                                                 \
-    case name: return #name;
-    switch (result) {
-        CASE(VK_NOT_READY)
-        CASE(VK_TIMEOUT)
-        CASE(VK_INCOMPLETE)
-        CASE(VK_ERROR_OUT_OF_HOST_MEMORY)
-        CASE(VK_ERROR_OUT_OF_DEVICE_MEMORY)
-        CASE(VK_ERROR_INITIALIZATION_FAILED)
-        CASE(VK_ERROR_DEVICE_LOST)
-        CASE(VK_ERROR_MEMORY_MAP_FAILED)
-        CASE(VK_ERROR_LAYER_NOT_PRESENT)
-        CASE(VK_ERROR_EXTENSION_NOT_PRESENT)
-        CASE(VK_ERROR_FEATURE_NOT_PRESENT)
-        CASE(VK_ERROR_INCOMPATIBLE_DRIVER)
-        CASE(VK_ERROR_TOO_MANY_OBJECTS)
-        CASE(VK_ERROR_FRAGMENTED_POOL)
-        CASE(VK_ERROR_INVALID_EXTERNAL_HANDLE)
-        CASE(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS)
-        CASE(VK_ERROR_UNKNOWN)
-    default: return "an unknown VkResult";
-    }
-#undef CASE
+#define NAMED(name) {name, #name}
+    static const struct {
+        VkResult result;
+        const char *name;
+    } names[] = {
+        NAMED(VK_ERROR_OUT_OF_HOST_MEMORY),    NAMED(VK_ERROR_OUT_OF_DEVICE_MEMORY),
+        NAMED(VK_ERROR_INITIALIZATION_FAILED), NAMED(VK_ERROR_DEVICE_LOST),
+        NAMED(VK_ERROR_MEMORY_MAP_FAILED),     NAMED(VK_ERROR_LAYER_NOT_PRESENT),
+        NAMED(VK_ERROR_EXTENSION_NOT_PRESENT), NAMED(VK_ERROR_FEATURE_NOT_PRESENT),
+        NAMED(VK_ERROR_INCOMPATIBLE_DRIVER),   NAMED(VK_ERROR_TOO_MANY_OBJECTS),
+        NAMED(VK_ERROR_UNKNOWN),
+    };
+#undef NAMED
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].result == result) return names[i].name;
+    return "VkResult";
 }
 
 vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vklm_error *error)
@@ -66,26 +59,10 @@ vklm_status vki_device_usable(const vklm_device *device, vklm_error *error)
 
 /* ---- The instance ---------------------------------------------------------------------------- */
 
-/* Drivers that are not fully conformant (Vulkan over Metal) are shown only to those who ask. */
-static vklm_status portability_offered(const vki_host *host, vklm_error *error, bool *offered)
-{
-    VkExtensionProperties *all;
-    uint32_t n = 0;
-    *offered = false;
-    (void)vkEnumerateInstanceExtensionProperties(NULL, &n, NULL);
-    TRY(vki_alloc(host, n, sizeof *all, error, &all));
-    if (n && vkEnumerateInstanceExtensionProperties(NULL, &n, all) < VK_SUCCESS) n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(all[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME))
-            *offered = true;
-    vki_release(host, &all);
-    return VKLM_OK;
-}
-
 /* Asks for Vulkan 1.2 and no more: what vklm likes of later versions are extensions of it, and the
  * shaders' sizes are constants in the way of 1.2, which validation layers call outdated in 1.3. */
-static vklm_status open_instance(const vki_host *host, vklm_error *error,
-                                 vki_instance_functions *fn, VkInstance *instance)
+static vklm_status open_instance(vklm_error *error, vki_instance_functions *fn,
+                                 VkInstance *instance)
 {
     *instance = VK_NULL_HANDLE;
     const uint32_t loader = vki_loader_open();
@@ -97,23 +74,27 @@ static vklm_status open_instance(const vki_host *host, vklm_error *error,
         return vki_fail(error, VKLM_NO_VULKAN,
                         "the Vulkan loader knows only Vulkan %u.%u; update it to 1.2",
                         VK_API_VERSION_MAJOR(loader), VK_API_VERSION_MINOR(loader));
-    bool portability;
-    TRY(portability_offered(host, error, &portability));
-    const char *extension = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
     const VkApplicationInfo application = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
         .pEngineName = "vklm",
         .engineVersion = vklm_version(),
         .apiVersion = VK_API_VERSION_1_2,
     };
-    const VkInstanceCreateInfo create = {
+    /* Drivers that are not fully conformant (Vulkan over Metal) are shown only to those who ask, by
+     * an extension that older loaders lack. */
+    VkInstanceCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-        .flags = portability ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
+        .flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR,
         .pApplicationInfo = &application,
-        .enabledExtensionCount = portability,
-        .ppEnabledExtensionNames = &extension,
+        .enabledExtensionCount = 1,
+        .ppEnabledExtensionNames = &(const char *){VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME},
     };
-    const VkResult result = vkCreateInstance(&create, NULL, instance);
+    VkResult result = vkCreateInstance(&create, NULL, instance);
+    if (result == VK_ERROR_EXTENSION_NOT_PRESENT) {
+        create.flags = 0;
+        create.enabledExtensionCount = 0;
+        result = vkCreateInstance(&create, NULL, instance);
+    }
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) return vki_fail(error, VKLM_NO_VULKAN, NO_DRIVER);
     TRY(vki_check(NULL, result, "vkCreateInstance", error));
     vki_loader_instance_functions(*instance, fn);
@@ -161,7 +142,7 @@ vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos, uint32_
     uint32_t n;
     vki_probe *probes = NULL;
     vklm_status status;
-    TRY_OR_FAIL(open_instance(&host, error, &fn, &instance));
+    TRY_OR_FAIL(open_instance(error, &fn, &instance));
     TRY_OR_FAIL(probe_all(&host, &fn, instance, error, &probes, &n));
     *count = n;
     for (uint32_t i = 0; i < n && i < capacity; i++) infos[i] = probes[i].info;
@@ -277,7 +258,7 @@ vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *err
     char reason[sizeof device->info.reason];
     uint32_t count, index;
     TRY_OR_FAIL(copy_shader_dir(device, own.shader_dir, error));
-    TRY_OR_FAIL(open_instance(&host, error, &device->instance_fn, &device->instance));
+    TRY_OR_FAIL(open_instance(error, &device->instance_fn, &device->instance));
     TRY_OR_FAIL(probe_all(&host, &device->instance_fn, device->instance, error, &probes, &count));
     TRY_OR_FAIL(vki_choose_device(own.select, probes, count, error, &index, reason));
     adopt_probe(device, &probes[index], own.block_limit_bytes);

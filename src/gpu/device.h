@@ -22,7 +22,6 @@ typedef struct vki_limits {
     double timestamp_ns;               /* per tick; 0: no timestamps that the host can reset */
     uint64_t timestamp_mask;           /* the bits that count */
     bool is_cpu;                       /* software Vulkan: few lanes a row, no shared memory */
-    bool has_int8, has_int16, has_float16, has_integer_dot; /* in shaders; enabled where present */
 } vki_limits;
 
 struct vklm_device {

@@ -219,10 +219,6 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .max_block_bytes = v11.maxMemoryAllocationSize,
         .timestamp_ns = features.v12.hostQueryReset ? (double)limits->timestampPeriod : 0,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
-        .has_int8 = features.v12.shaderInt8,
-        .has_int16 = features.core.features.shaderInt16,
-        .has_float16 = features.v12.shaderFloat16,
-        .has_integer_dot = features.integer_dot.shaderIntegerDotProduct,
     };
     memcpy(probe->limits.max_grid, limits->maxComputeWorkGroupCount, sizeof probe->limits.max_grid);
     probe->info.subgroup_size = v11.subgroupSize;

@@ -3,15 +3,13 @@
  * The timeline is only ever waited on, with a timeout of 0 to poll: drivers are less than agreed on
  * reading its counter. What a submit took is read from the device's own timestamps, because a
  * program that polls once a frame sees everything finish a frame later. Without them it is the time
- * from when the work could start to when it was seen finished: exact where a wait blocked until
- * then, and else an upper bound, which may lower what was believed but never raise it.
+ * until the work was seen finished: too much, which makes slices small but never late.
  */
 #include "gpu/record.h"
 
 #include "base/checked.h"
 #include "base/os.h"
 
-enum { BLOCKED_NS = 20000 }; /* a wait that returned sooner found the work done already */
 static const double SMOOTHING = 0.25; /* weight of a new measurement: one odd submit moves little */
 
 vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *error)
@@ -98,47 +96,32 @@ static bool read_ticks(const vklm_device *device, VkQueryPool queries, uint32_t 
                                             sizeof *ticks, VK_QUERY_RESULT_64_BIT) == VK_SUCCESS;
 }
 
-/* The device's own time for a finished submit: from its begin, or from the end of the one before
- * where that came later. False where there is none, or one that the host's clock contradicts. */
-static bool device_time(vki_queue *queue, const vki_submit *submit, uint64_t now_ns, uint64_t *ns)
+/* The time of a submit that was seen finished at now_ns: by the device's clock from its begin, or
+ * from the end of the one before where that came later; by the host's where there is no device
+ * clock, or one that claims more than the host saw. */
+static uint64_t submit_time(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
 {
     const vki_limits *limits = &queue->device->limits;
+    const uint64_t seen_ns = now_ns - submit->submitted_ns;
     uint64_t begin, end;
     if (!submit->queries ||
         !read_ticks(queue->device, submit->queries, submit->begin_query, &begin) ||
         !read_ticks(queue->device, submit->queries, submit->end_query, &end))
-        return false;
+        return seen_ns;
     const uint64_t ticks = vki_min((end - begin) & limits->timestamp_mask,
                                    (end - queue->end_ticks) & limits->timestamp_mask);
     queue->end_ticks = end;
-    *ns = (uint64_t)((double)ticks * limits->timestamp_ns);
-    return ticks > 0 && *ns <= now_ns - submit->submitted_ns;
+    const uint64_t ns = (uint64_t)((double)ticks * limits->timestamp_ns);
+    return ns > 0 && ns < seen_ns ? ns : seen_ns;
 }
 
-/* Takes note that everything up to `value` was seen finished at now_ns. */
-static void learn(vki_queue *queue, uint64_t value, uint64_t now_ns, bool blocked)
+static void learn(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
 {
-    const uint64_t submitted_ns = submit_of(queue, queue->finished + 1)->submitted_ns;
-    uint64_t cost = 0, total_ns = 0, ns;
-    bool exact = true;
-    while (queue->finished < value) {
-        const vki_submit *submit = submit_of(queue, ++queue->finished);
-        cost += submit->cost;
-        exact = device_time(queue, submit, now_ns, &ns) && exact;
-        total_ns += exact ? ns : 0;
-    }
-    if (!exact) {
-        const bool idle = submitted_ns >= queue->finished_ns; /* when it was submitted */
-        exact = blocked && (idle || queue->finish_exact);
-        total_ns = now_ns - (exact ? vki_max(submitted_ns, queue->finished_ns) : submitted_ns);
-    }
-    queue->finished_ns = now_ns;
-    queue->finish_exact = blocked;
-    if (cost == 0) return;
-    const double measured = (double)total_ns / (double)cost;
-    if (queue->ns_per_cost <= 0) queue->ns_per_cost = measured;
-    else if (exact || measured < queue->ns_per_cost)
-        queue->ns_per_cost += SMOOTHING * (measured - queue->ns_per_cost);
+    const uint64_t ns = submit_time(queue, submit, now_ns);
+    if (submit->cost == 0) return;
+    const double measured = (double)ns / (double)submit->cost;
+    const double weight = queue->ns_per_cost > 0 ? SMOOTHING : 1;
+    queue->ns_per_cost += weight * (measured - queue->ns_per_cost);
 }
 
 vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns, vklm_error *error,
@@ -154,12 +137,12 @@ vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns
         .pSemaphores = &queue->timeline,
         .pValues = &value,
     };
-    const uint64_t before = vki_now_ns();
     const VkResult result = device->fn.vkWaitSemaphores(device->device, &wait, timeout_ns);
-    const uint64_t now = vki_now_ns();
     TRY(vki_check(device, result, "vkWaitSemaphores", error));
     *done_out = result == VK_SUCCESS;
-    if (*done_out) learn(queue, value, now, now - before >= BLOCKED_NS);
+    const uint64_t now_ns = vki_now_ns();
+    while (*done_out && queue->finished < value)
+        learn(queue, submit_of(queue, ++queue->finished), now_ns);
     return VKLM_OK;
 }
 

@@ -56,8 +56,6 @@ typedef struct vki_queue {
     vklm_device *device;      /* borrowed */
     VkSemaphore timeline;     /* owned */
     uint64_t submitted, finished;
-    uint64_t finished_ns;     /* when `finished` was seen */
-    bool finish_exact;        /* by a wait that blocked until then */
     uint64_t end_ticks;       /* the device's clock at the last submit's end, where it has one */
     VkCommandBuffer *commands; /* owned scratch of one submit */
     size_t commands_capacity;
