@@ -215,14 +215,14 @@ static void make_logits(kernel_fixture *f, logits_kind kind, float *logits, uint
     case FIRST_LARGEST: logits[0] = 2; break;
     case LAST_LARGEST: logits[n - 1] = 2; break;
     case SOME_NAN:
-        for (uint32_t i = 0; i < n; i += 2) logits[i] = NAN;
+        for (uint32_t i = 0; i < n; i++) logits[i] = fixture_below(f, 3) ? NAN : logits[i];
         break;
     case SOME_MINUS_INFINITY:
         for (uint32_t i = 0; i < n; i++) logits[i] = i % 3 ? -INFINITY : logits[i] - 1e30f;
         break;
     case PLUS_INFINITY: logits[a] = INFINITY; break;
     case NO_NUMBER:
-        for (uint32_t i = 0; i < n; i++) logits[i] = i % 2 ? NAN : -INFINITY;
+        for (uint32_t i = 0; i < n; i++) logits[i] = fixture_below(f, 2) ? NAN : -INFINITY;
         break;
     default: break;
     }
