@@ -1,10 +1,6 @@
-/* vklm-tokens - text from stdin to token ids, and back. Needs no GPU; vocabulary-only files will
- * do.
- *
- * Exit codes: 0 done; 1 failure (the file, the ids, memory), said on stderr; 2 wrong usage.
+/* tokens.c - vklm-tokens: text from stdin to token ids, and back. Needs no GPU; vocabulary-only
+ * files will do. The text is taken and given byte for byte.
  */
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,173 +9,155 @@
 #include <io.h>
 #endif
 
-#include "vklm/vklm.h"
+#include "sample_setup.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-
-static const char usage[] =
-    "usage: vklm-tokens -m MODEL [--bos] [--special] < TEXT     prints the ids on one line\n"
-    "       vklm-tokens -m MODEL --decode [--special] < IDS     prints the text, byte for byte\n"
-    "  -m MODEL    a GGUF file with a tokenizer\n"
-    "  --bos       add the begin and end tokens that the file asks for\n"
-    "  --special   read control tokens such as <|im_end|> in the text; with --decode, show them\n"
-    "  --decode    ids, parted by blanks or commas, to text\n";
-
-typedef struct options {
-    const char *model;
+typedef struct tokens {
+    sample_setup setup; /* the model's path and the program's name alone are used */
+    vklm_vocab *vocab;  /* owned, as are the rest */
+    sample_text input, text;
+    vklm_token *ids;
+    size_t n_ids, capacity;
     bool bos, special, decode;
-} options;
+} tokens;
 
-static bool parse(int argc, char **argv, options *given)
+static const char about[] =
+    "    Reads text from stdin and prints its token ids on one line; with --decode, reads ids and\n"
+    "    prints their text. Neither adds or drops a byte, a newline at the end included.\n";
+
+static const char after[] =
+    "EXIT STATUS\n"
+    "    0 success, 1 an error (its text says what helps), 2 a wrong command line\n"
+    "\n"
+    "EXAMPLES\n"
+    "    echo -n 'Once upon a time' | vklm-tokens -m model.gguf\n"
+    "    echo 6403 1980 253 655 | vklm-tokens -m model.gguf --decode\n";
+
+static int parse(tokens *t, int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-m") == 0 && i + 1 < argc)
-            given->model = argv[++i];
-        else if (strcmp(argv[i], "--bos") == 0)
-            given->bos = true;
-        else if (strcmp(argv[i], "--special") == 0)
-            given->special = true;
-        else if (strcmp(argv[i], "--decode") == 0)
-            given->decode = true;
-        else
-            return false;
-    }
-    return given->model && !(given->decode && given->bos);
+    const args_option options[] = {
+        {ARGS_TEXT, "-m, --model", "FILE", &t->setup.model_path, 0, 0,
+         "A GGUF file with a tokenizer."},
+        {ARGS_FLAG, "--bos", NULL, &t->bos, 0, 0,
+         "Add the begin and end tokens that the file asks for."},
+        {ARGS_FLAG, "--special", NULL, &t->special, 0, 0,
+         "The text of control tokens becomes those tokens; with --decode, show them."},
+        {ARGS_FLAG, "--decode", NULL, &t->decode, 0, 0,
+         "From ids, parted by blanks or commas, to text."},
+    };
+    const args_program program = {
+        .name = t->setup.program,
+        .purpose = "text to token ids and back",
+        .synopsis = "-m FILE [--decode] [OPTION]... < INPUT",
+        .about = about,
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .after = after,
+    };
+    const int parsed = args_parse(&program, argc, argv);
+    if (parsed != ARGS_GO) return parsed;
+    if (t->decode && t->bos)
+        return args_complain(t->setup.program, "--bos adds nothing to --decode");
+    return setup_has_model(&t->setup) ? ARGS_GO : ARGS_USAGE;
 }
 
-static int fail(const char *what)
-{
-    fprintf(stderr, "vklm-tokens: %s\n", what);
-    return EXIT_FAILED;
-}
-
-/* All of stdin, with a zero byte behind it. NULL: no memory, or a read error. */
-static char *read_all(size_t *len_out)
-{
-    char *bytes = NULL;
-    size_t len = 0, capacity = 0;
-    for (;;) {
-        if (len + 1 >= capacity) {
-            capacity = capacity ? 2 * capacity : 1 << 16;
-            char *more = realloc(bytes, capacity);
-            if (!more) break;
-            bytes = more;
-        }
-        const size_t n = fread(bytes + len, 1, capacity - len - 1, stdin);
-        len += n;
-        if (n > 0) continue;
-        if (ferror(stdin)) break;
-        bytes[len] = '\0';
-        *len_out = len;
-        return bytes;
-    }
-    free(bytes);
-    return NULL;
-}
-
-static int encode(const vklm_vocab *vocab, const options *given, const char *text, size_t len)
+static vklm_status encode(tokens *t, vklm_error *error)
 {
     const unsigned flags =
-        (given->bos ? VKLM_ADD_SPECIAL : 0u) | (given->special ? VKLM_PARSE_SPECIAL : 0u);
-    vklm_error error;
-    size_t n;
-    /* A byte becomes at most three tokens (U+FFFD for a bad one), and bos, eos and a space come on
-     * top. */
-    const size_t capacity = 3 * len + 3;
-    vklm_token *ids = malloc(capacity * sizeof *ids);
-    if (!ids) return fail("no memory for the ids");
-    const vklm_status status = vklm_tokenize(vocab, text, len, flags, &error, ids, capacity, &n);
-    for (size_t i = 0; status == VKLM_OK && i < n; i++) printf(i ? " %d" : "%d", (int)ids[i]);
-    free(ids);
-    if (status != VKLM_OK) return fail(error.text);
-    putchar('\n');
-    return EXIT_DONE;
-}
-
-/* Ids from text, in place of nothing smaller: the caller's array has room for one id per two bytes.
- */
-static bool parse_ids(const char *text, size_t len, vklm_token *ids, size_t *n_out)
-{
-    const char *end = text + len;
-    *n_out = 0;
-    for (;;) {
-        text += strspn(text, " \t\r\n,");
-        if (text == end) return true;
-        char *behind;
-        errno = 0;
-        const long id = strtol(text, &behind, 10);
-        if (behind == text || errno || id < 0 || id > INT32_MAX) return false;
-        if (behind != end && !strchr(" \t\r\n,", *behind)) return false;
-        ids[(*n_out)++] = (vklm_token)id;
-        text = behind;
-    }
-}
-
-static int decode(const vklm_vocab *vocab, bool show_special, const char *list, size_t list_len)
-{
-    int code = EXIT_FAILED;
-    char *text = NULL;
-    size_t n, len;
-    vklm_error error;
-    vklm_token *ids = malloc((list_len / 2 + 1) * sizeof *ids);
-    if (!ids) return fail("no memory for the ids");
-    if (!parse_ids(list, list_len, ids, &n)) {
-        fail("stdin holds something else than ids parted by blanks or commas");
-        goto done;
-    }
-    vklm_status status = vklm_detokenize(vocab, ids, n, show_special, &error, NULL, 0, &len);
+        (t->bos ? VKLM_ADD_SPECIAL : 0u) | (t->special ? VKLM_PARSE_SPECIAL : 0u);
+    const char *text = t->input.bytes;
+    vklm_status status =
+        vklm_tokenize(t->vocab, text, t->input.len, flags, error, NULL, 0, &t->n_ids);
     if (status == VKLM_BUFFER_TOO_SMALL) {
-        text = malloc(len);
-        if (!text) {
-            fail("no memory for the text");
-            goto done;
-        }
-        status = vklm_detokenize(vocab, ids, n, show_special, &error, text, len, &len);
+        t->ids = must_realloc(NULL, t->n_ids * sizeof *t->ids);
+        status =
+            vklm_tokenize(t->vocab, text, t->input.len, flags, error, t->ids, t->n_ids, &t->n_ids);
     }
-    if (status == VKLM_OK) {
-        if (text) fwrite(text, 1, len, stdout);
-        code = EXIT_DONE;
-    } else {
-        fail(error.text);
-    }
-done:
-    free(text);
-    free(ids);
-    return code;
+    for (size_t i = 0; status == VKLM_OK && i < t->n_ids; i++)
+        printf(i ? " %d" : "%d", (int)t->ids[i]);
+    if (status == VKLM_OK) printf("\n");
+    return status;
 }
 
-static void warn(void *user, vklm_log_level level, const char *line)
+static void take_id(void *user, int64_t id)
 {
-    (void)user;
-    if (level == VKLM_LOG_WARNING) fprintf(stderr, "vklm-tokens: %s\n", line);
+    tokens *t = user;
+    if (t->n_ids == t->capacity) {
+        t->capacity = 2 * t->capacity + 64;
+        t->ids = must_realloc(t->ids, t->capacity * sizeof *t->ids);
+    }
+    t->ids[t->n_ids++] = (vklm_token)id;
+}
+
+static bool read_ids(tokens *t)
+{
+    const double most = vklm_vocab_size(t->vocab) - 1.0;
+    const char *list = t->input.bytes;
+    if (list[strspn(list, " \t\r\n")] == '\0') return true;
+    const char *wrong = args_each_integer(list, 0, most, take_id, t);
+    if (wrong)
+        setup_say(&t->setup,
+                  "no id at '%.20s'; ids are numbers from 0 to %.0f, with blanks or commas", wrong,
+                  most);
+    return wrong == NULL;
+}
+
+static vklm_status decode(tokens *t, vklm_error *error)
+{
+    size_t len = 0;
+    vklm_status status =
+        vklm_detokenize(t->vocab, t->ids, t->n_ids, t->special, error, NULL, 0, &len);
+    if (status == VKLM_BUFFER_TOO_SMALL) {
+        t->text.bytes = must_realloc(NULL, len);
+        status = vklm_detokenize(t->vocab, t->ids, t->n_ids, t->special, error, t->text.bytes, len,
+                                 &len);
+        if (status == VKLM_OK) fwrite(t->text.bytes, 1, len, stdout);
+    }
+    return status;
+}
+
+static void print_warning(void *user, vklm_log_level level, const char *line)
+{
+    if (level == VKLM_LOG_WARNING) setup_say(user, "warning: %s", line);
+}
+
+static bool run(tokens *t)
+{
+    vklm_error error = {.status = VKLM_OK};
+    const vklm_vocab_params params = {.struct_size = sizeof params,
+                                      .path = t->setup.model_path,
+                                      .log = {.write = print_warning, .user = &t->setup}};
+    vklm_status status = vklm_vocab_open(&params, &error, &t->vocab);
+    if (status == VKLM_OK) {
+        text_append(&t->input, "", 0);
+        if (!text_append_file(&t->input, stdin)) {
+            setup_say(&t->setup, "stdin cannot be read");
+            return false;
+        }
+        if (t->decode && !read_ids(t)) return false;
+        status = t->decode ? decode(t, &error) : encode(t, &error);
+    }
+    if (status != VKLM_OK) {
+        setup_say(&t->setup, "%s", error.text);
+    } else if (fflush(stdout) != 0) {
+        setup_say(&t->setup, "stdout cannot be written");
+        return false;
+    }
+    return status == VKLM_OK;
 }
 
 int main(int argc, char **argv)
 {
-    options given = {0};
-    if (!parse(argc, argv, &given)) {
-        fputs(usage, stderr);
-        return EXIT_USAGE;
-    }
+    tokens t = {.setup.program = "vklm-tokens"};
+    const int parsed = parse(&t, argc, argv);
+    if (parsed != ARGS_GO) return parsed;
 #ifdef _WIN32
     _setmode(_fileno(stdin), _O_BINARY);
     _setmode(_fileno(stdout), _O_BINARY);
 #endif
-    const vklm_vocab_params params = {
-        .struct_size = sizeof params, .path = given.model, .log = {.write = warn}};
-    vklm_error error;
-    vklm_vocab *vocab;
-    if (vklm_vocab_open(&params, &error, &vocab) != VKLM_OK) return fail(error.text);
-    size_t len;
-    char *input = read_all(&len);
-    int code;
-    if (!input)
-        code = fail("stdin cannot be read");
-    else
-        code = given.decode ? decode(vocab, given.special, input, len)
-                            : encode(vocab, &given, input, len);
-    free(input);
-    vklm_vocab_destroy(&vocab);
-    if (fflush(stdout) != 0 && code == EXIT_DONE) code = fail("stdout cannot be written");
-    return code;
+    const bool good = run(&t);
+    vklm_vocab_destroy(&t.vocab);
+    free(t.input.bytes);
+    free(t.text.bytes);
+    free(t.ids);
+    return good ? 0 : 1;
 }

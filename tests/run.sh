@@ -15,4 +15,4 @@ ninja=
 cmake -S . -B build ${ninja:+-G Ninja} -DCMAKE_BUILD_TYPE=Release -DVKLM_TESTS=ON -DVKLM_SAMPLES=ON \
     -DVKLM_WERROR=ON -DVKLM_TEST_VARIANTS=ON "-DVKLM_TEST_MODEL=$model"
 cmake --build build --parallel "$(nproc)"
-exec ctest --test-dir build --output-on-failure "$@" </dev/null
+exec ctest --test-dir build --output-on-failure --parallel "$(nproc)" "$@" </dev/null

@@ -63,7 +63,8 @@ START_TEST(a_part_of_a_name_finds_the_first_that_has_it_whatever_its_case)
     CHECK_OK(choose("geforce rtx", 5));
     ck_assert_uint_eq(chosen, 3);
     ck_assert_str_eq(reason, "its name is the first to contain \"geforce rtx\"");
-    CHECK_FAILS(choose("voodoo", 5), VKLM_INVALID_ARGUMENT, "no device matches \"voodoo\". There is 0: llvmpipe");
+    CHECK_FAILS(choose("voodoo", 5), VKLM_INVALID_ARGUMENT,
+                "no device matches \"voodoo\". There is 0: llvmpipe");
     CHECK_FAILS(choose("llvmpipe llvmpipe", 5), VKLM_INVALID_ARGUMENT, "no device");
 }
 END_TEST
@@ -80,7 +81,8 @@ END_TEST
 START_TEST(an_unusable_device_is_refused_by_what_it_lacks)
 {
     CHECK_FAILS(choose("radeon", 5), VKLM_DEVICE_UNSUITABLE, "Old Radeon 5700 lacks Vulkan 1.2");
-    snprintf(probes[0].info.missing, sizeof probes[0].info.missing, "shaderInt64, subgroup shuffle");
+    snprintf(probes[0].info.missing, sizeof probes[0].info.missing,
+             "shaderInt64, subgroup shuffle");
     CHECK_FAILS(choose(NULL, 2), VKLM_DEVICE_UNSUITABLE,
                 "0: llvmpipe (software device, lacks shaderInt64, subgroup shuffle); "
                 "1: Old Radeon 5700 (discrete GPU, lacks Vulkan 1.2)");

@@ -1,4 +1,4 @@
-/* test_device.c - the public device, and device memory: pools and uploads. On whatever device is there. */
+/* test_device.c - the public device, and device memory (pools, uploads), on any device. */
 #include "support/gpu.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 static vklm_error error;
 
-/* ---- Finding and making devices ------------------------------------------------------------------ */
+/* ---- Finding and making devices -------------------------------------------------------------- */
 
 START_TEST(the_list_says_how_many_and_what)
 {
@@ -20,7 +20,8 @@ START_TEST(the_list_says_how_many_and_what)
     ck_assert_uint_ge(n, 1);
     vklm_device_info infos[16];
     uint32_t count = 0;
-    CHECK_FAILS(vklm_device_list(&error, infos, &count), VKLM_BUFFER_TOO_SMALL, "room for 0 devices");
+    CHECK_FAILS(vklm_device_list(&error, infos, &count), VKLM_BUFFER_TOO_SMALL,
+                "room for 0 devices");
     ck_assert_uint_eq(count, n);
     count = 16;
     CHECK_OK(vklm_device_list(&error, infos, &count));
@@ -68,12 +69,13 @@ END_TEST
 START_TEST(params_are_checked_and_may_be_short)
 {
     vklm_device *device = (vklm_device *)&error;
-    CHECK_FAILS(vklm_device_create(&(vklm_device_params){0}, &error, &device), VKLM_INVALID_ARGUMENT,
-                "struct_size");
+    CHECK_FAILS(vklm_device_create(&(vklm_device_params){0}, &error, &device),
+                VKLM_INVALID_ARGUMENT, "struct_size");
     ck_assert_ptr_null(device);
     CHECK_FAILS(vklm_device_create(NULL, &error, NULL), VKLM_INVALID_ARGUMENT, "device_out");
     vklm_device_params params = {.struct_size = sizeof params, .submit_limit_ms = -1};
-    CHECK_FAILS(vklm_device_create(&params, &error, &device), VKLM_INVALID_ARGUMENT, "submit_limit_ms");
+    CHECK_FAILS(vklm_device_create(&params, &error, &device), VKLM_INVALID_ARGUMENT,
+                "submit_limit_ms");
     params.struct_size = offsetof(vklm_device_params, submit_limit_ms); /* of an older header */
     CHECK_OK(vklm_device_create(&params, NULL, &device));
     vklm_device_destroy(&device);
@@ -81,16 +83,6 @@ START_TEST(params_are_checked_and_may_be_short)
     vklm_device_destroy(NULL);
 }
 END_TEST
-
-#if !defined(VKLM_RUNTIME_GLSL)
-START_TEST(a_shader_folder_needs_a_build_with_a_compiler)
-{
-    vklm_device *device;
-    const vklm_device_params params = {.struct_size = sizeof params, .shader_dir = "shaders"};
-    CHECK_FAILS(vklm_device_create(&params, &error, &device), VKLM_UNSUPPORTED, "VKLM_RUNTIME_GLSL");
-}
-END_TEST
-#endif
 
 START_TEST(a_machine_without_a_driver_is_told_what_to_install)
 {
@@ -140,7 +132,8 @@ START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
                                            .allocator = {counting_realloc, &counts}};
         vklm_device *device;
         status = vklm_device_create(&params, &error, &device);
-        ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "allocation %d: %s", k, error.text);
+        ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "allocation %d: %s", k,
+                      error.text);
         ck_assert((status == VKLM_OK) == (counts.calls < k));
         vklm_device_destroy(&device);
         ck_assert_int_eq(counts.alive, 0);
@@ -156,8 +149,8 @@ static void note_line(void *user, vklm_log_level level, const char *line)
 START_TEST(the_log_names_the_device)
 {
     char line[512] = "";
-    vklm_device *device =
-        test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params), .log = {note_line, line}});
+    vklm_device *device = test_device(
+        &(vklm_device_params){.struct_size = sizeof(vklm_device_params), .log = {note_line, line}});
     ck_assert(strstr(line, device->info.name) != NULL);
     vklm_device_destroy(&device);
 }
@@ -187,8 +180,9 @@ START_TEST(a_lost_device_stays_lost_and_is_destroyed)
     vki_queue queue;
     CHECK_OK(vki_queue_init(&queue, device, &error));
     vki_check(device, VK_ERROR_DEVICE_LOST, "vkQueueSubmit", &error);
-    ck_assert_str_eq(error.text, "vkQueueSubmit: VK_ERROR_DEVICE_LOST (-4): the device was lost; destroy it "
-                                 "and everything made from it");
+    ck_assert_str_eq(error.text,
+                     "vkQueueSubmit: VK_ERROR_DEVICE_LOST (-4): the device was lost; destroy it "
+                     "and everything made from it");
     CHECK_FAILS(vki_buffer_create(device, VKI_MEMORY_DEVICE, 4096, "after", &error, &after),
                 VKLM_DEVICE_LOST, device->info.name);
     uint64_t value;
@@ -204,13 +198,14 @@ START_TEST(vulkan_results_become_statuses)
     CHECK_OK(vki_check(NULL, VK_TIMEOUT, "vkWaitSemaphores", &error));
     CHECK_FAILS(vki_check(NULL, VK_ERROR_OUT_OF_HOST_MEMORY, "vkA", &error), VKLM_OUT_OF_MEMORY,
                 "vkA: VK_ERROR_OUT_OF_HOST_MEMORY (-1)");
-    CHECK_FAILS(vki_check(NULL, VK_ERROR_OUT_OF_DEVICE_MEMORY, "vkB", &error), VKLM_OUT_OF_DEVICE_MEMORY,
-                "OUT_OF_DEVICE_MEMORY");
-    CHECK_FAILS(vki_check(NULL, VK_ERROR_FRAGMENTATION, "vkC", &error), VKLM_DRIVER_ERROR, "-1000161000");
+    CHECK_FAILS(vki_check(NULL, VK_ERROR_OUT_OF_DEVICE_MEMORY, "vkB", &error),
+                VKLM_OUT_OF_DEVICE_MEMORY, "OUT_OF_DEVICE_MEMORY");
+    CHECK_FAILS(vki_check(NULL, VK_ERROR_FRAGMENTATION, "vkC", &error), VKLM_DRIVER_ERROR,
+                "-1000161000");
 }
 END_TEST
 
-/* ---- Memory -------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 START_TEST(buffers_have_addresses_and_are_counted)
 {
@@ -258,12 +253,14 @@ START_TEST(slices_are_aligned_apart_and_within_their_block)
         ck_assert_uint_eq(slices[i].size_bytes, sizes[i]);
         ck_assert_uint_eq(slices[i].offset % 256, 0);
         ck_assert_uint_le(slices[i].offset + sizes[i], BLOCK);
-        ck_assert_uint_eq(slices[i].address, pool.blocks[slices[i].block].address + slices[i].offset);
+        ck_assert_uint_eq(slices[i].address,
+                          pool.blocks[slices[i].block].address + slices[i].offset);
         for (size_t k = 0; k < i; k++)
             ck_assert(slices[i].address + sizes[i] <= slices[k].address ||
                       slices[k].address + sizes[k] <= slices[i].address);
     }
-    CHECK_FAILS(vki_pool_take(&pool, BLOCK + 1, &error, &slices[0]), VKLM_OUT_OF_DEVICE_MEMORY, "0.0625 MiB");
+    CHECK_FAILS(vki_pool_take(&pool, BLOCK + 1, &error, &slices[0]), VKLM_OUT_OF_DEVICE_MEMORY,
+                "0.0625 MiB");
     vki_pool_free(&pool);
     ck_assert_uint_eq(vklm_device_memory_used(device), 0);
     vklm_device_destroy(&device);
@@ -277,7 +274,8 @@ START_TEST(what_is_given_back_is_joined_and_used_again)
     vki_pool_init(&pool, device, "a test", BLOCK);
     vki_slice slices[8], whole, none = {0};
     for (int round = 0; round < 3; round++) {
-        for (size_t i = 0; i < 8; i++) CHECK_OK(vki_pool_take(&pool, i ? BLOCK / 8 - 100 : 0, &error, &slices[i]));
+        for (size_t i = 0; i < 8; i++)
+            CHECK_OK(vki_pool_take(&pool, i ? BLOCK / 8 - 100 : 0, &error, &slices[i]));
         ck_assert_uint_eq(pool.n_blocks, 1);
         for (size_t i = 0; i < 8; i++) CHECK_OK(vki_pool_give(&pool, &slices[i * 5 % 8], &error));
         CHECK_OK(vki_pool_take(&pool, BLOCK, &error, &whole));
@@ -291,7 +289,8 @@ START_TEST(what_is_given_back_is_joined_and_used_again)
 END_TEST
 
 /* Copies a slice's bytes to the host, by a copy on the device where it is not mapped. */
-static void read_slice(vklm_device *device, const vki_pool *pool, const vki_slice *slice, uint8_t *bytes)
+static void read_slice(vklm_device *device, const vki_pool *pool, const vki_slice *slice,
+                       uint8_t *bytes)
 {
     if (slice->mapped) {
         memcpy(bytes, slice->mapped, slice->size_bytes);
@@ -300,7 +299,8 @@ static void read_slice(vklm_device *device, const vki_pool *pool, const vki_slic
     vki_buffer back;
     vki_recording recording;
     vki_queue queue;
-    CHECK_OK(vki_buffer_create(device, VKI_MEMORY_READBACK, slice->size_bytes, "a test", &error, &back));
+    CHECK_OK(
+        vki_buffer_create(device, VKI_MEMORY_READBACK, slice->size_bytes, "a test", &error, &back));
     CHECK_OK(vki_recording_init(&recording, device, &error));
     CHECK_OK(vki_queue_init(&queue, device, &error));
     vki_unit unit = {0};
@@ -311,10 +311,12 @@ static void read_slice(vklm_device *device, const vki_pool *pool, const vki_slic
     };
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const VkBufferCopy copy = {slice->offset, 0, slice->size_bytes};
-    CHECK_OK(vki_check(device, device->fn.vkAllocateCommandBuffers(device->device, &allocate, &unit.command),
-                       "allocate", &error));
+    CHECK_OK(vki_check(
+        device, device->fn.vkAllocateCommandBuffers(device->device, &allocate, &unit.command),
+        "allocate", &error));
     device->fn.vkBeginCommandBuffer(unit.command, &begin);
-    device->fn.vkCmdCopyBuffer(unit.command, pool->blocks[slice->block].buffer, back.buffer, 1, &copy);
+    device->fn.vkCmdCopyBuffer(unit.command, pool->blocks[slice->block].buffer, back.buffer, 1,
+                               &copy);
     device->fn.vkEndCommandBuffer(unit.command);
     uint64_t value;
     bool done;
@@ -331,7 +333,7 @@ static uint8_t pattern(uint64_t i)
     return (uint8_t)(i * 2654435761u >> 13);
 }
 
-/* Uploads a pattern in pieces of odd sizes, through staging or however the slice allows, and reads it. */
+/* Uploads a pattern in pieces of odd sizes, staged or however the slice allows, and reads it. */
 static void upload_and_compare(bool staged)
 {
     enum { SIZE = 50000003 }; /* more than both halves of the staging buffer */
@@ -358,9 +360,9 @@ static void upload_and_compare(bool staged)
     vki_upload_free(&upload);
     uint8_t *bytes = malloc(SIZE);
     read_slice(device, &pool, &slice, bytes);
-    if (test_results_count())
-        for (uint64_t i = 0; i < SIZE; i++)
-            ck_assert_msg(bytes[i] == pattern(i), "byte %llu is %u", (unsigned long long)i, bytes[i]);
+    uint64_t wrong = 0;
+    while (wrong < SIZE && bytes[wrong] == pattern(wrong)) wrong++;
+    if (test_results_count()) ck_assert_uint_eq(wrong, SIZE);
     free(bytes);
     vki_pool_free(&pool);
     vklm_device_destroy(&device);
@@ -407,9 +409,6 @@ int main(void)
     tcase_add_test(c, the_list_says_how_many_and_what);
     tcase_add_test(c, a_device_is_chosen_by_index_uuid_and_name);
     tcase_add_test(c, params_are_checked_and_may_be_short);
-#if !defined(VKLM_RUNTIME_GLSL)
-    tcase_add_test(c, a_shader_folder_needs_a_build_with_a_compiler);
-#endif
     tcase_add_test(c, a_machine_without_a_driver_is_told_what_to_install);
     tcase_add_test(c, every_failed_allocation_is_reported_and_leaks_nothing);
     tcase_add_test(c, the_log_names_the_device);

@@ -108,11 +108,17 @@ static void ask(kernel_fixture *f, const question *question)
         .partial = scratch ? partial.span.address : 0, .window = question->window,
         .splits = question->splits, .keys = 1, .one_sequence = question->one_sequence,
     };
-    CHECK_OK(vki_attention(&f->kernels, &args, &error));
-    fixture_run(f);
     fixture_case(f, "%u and %u heads of %u, f32 %d: %u rows, last at %u, one sequence %d, window %u, %u splits",
                  h->n_head, h->n_head_kv, h->d_head, h->kv_f32, rows, question->positions[rows - 1],
                  question->one_sequence, question->window, question->splits);
+    CHECK_OK(vki_attention(&f->kernels, &args, &error));
+    fixture_check_reads(f, operand_range(&q, 0, h->n_head * h->pad));
+    fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
+    fixture_check_reads(f, vki_range_of(VKI_VIRTUAL_RANGE + FIXTURE_LAYER, 1));
+    if (scratch) fixture_check_reads(f, operand_range(&partial, 0, (uint32_t)scratch));
+    if (scratch) fixture_check_writes(f, operand_range(&partial, 0, (uint32_t)scratch));
+    fixture_check_writes(f, operand_range(&out, 0, width));
+    fixture_run(f);
     fixture_compare_columns(f, &out, 0, width, expected_answer(f, question, &q), attention_bound);
     const size_t guard = (size_t)((uint8_t *)partial.at - partial.buffer->mapped);
     ck_assert_msg(fixture_untouched(partial.buffer->mapped, guard) &&

@@ -1,5 +1,9 @@
 /* test_kernel_matmul.c - matrix products and the embedding, in every format, against their CPU twins. */
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/checked.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
@@ -32,6 +36,40 @@ static uint32_t rounded(uint32_t width)
     return (uint32_t)vki_round_up(width, 32);
 }
 
+/* The int8 form of x's first `width` columns, made on the device and checked; x is then what the bytes say, so
+ * that the product can be compared as closely as any. */
+static vki_span8 quantized(kernel_fixture *f, const operand *x, uint32_t width)
+{
+    const uint32_t rows = x->span.rows, stride = x->span.stride;
+    const vki_buffer *bytes = fixture_buffer(f, (uint64_t)rows * stride);
+    const vki_buffer *scales = fixture_buffer(f, (uint64_t)rows * stride / 4);
+    const vki_span8 x8 = {bytes->address, scales->address, rows, stride};
+    CHECK_OK(vki_quantize(&f->kernels, x->span, width, x8, &error));
+    fixture_check_reads(f, operand_range(x, 0, width));
+    fixture_run(f);
+    for (uint32_t at = 0; at < rows * stride; at += 32) {
+        if (at % stride >= width) continue;
+        int8_t wanted[32];
+        double d;
+        int sum;
+        ref_quantize(x->at + at, wanted, &d, &sum);
+        const int8_t *got = (const int8_t *)bytes->mapped + at;
+        float scale[2];
+        memcpy(scale, scales->mapped + at / 4, sizeof scale);
+        int got_sum = 0;
+        for (uint32_t i = 0; i < 32; i++) {
+            /* a quotient near one half may be rounded either way */
+            ck_assert_msg(abs(got[i] - wanted[i]) <= (fabs(fabs(x->at[at + i] / d - nearbyint(x->at[at + i] / d)) - 0.5) < 1e-3),
+                          "%s: value %u is %d, not %d", f->name, at + i, got[i], wanted[i]);
+            got_sum += got[i];
+            x->at[at + i] = scale[0] * got[i];
+        }
+        ck_assert_double_le(fabs(scale[0] - d), 1e-6 * d);
+        ck_assert_double_le(fabs(scale[1] - d * got_sum), 1e-5 * d * 127);
+    }
+    return x8;
+}
+
 /* Rows first .. first + count - 1 of m times n columns, into those columns of a y as wide as m. As where
  * k and v are computed without q, all that is indexed by row points at row `first` */
 static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t first, uint32_t count, uint32_t n,
@@ -43,6 +81,7 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     const operand y = fixture_output(f, n, y_stride);
     const operand gate = fixture_output(f, e.gate ? n : 0, y_stride);
     const operand apart = fixture_output(f, e.residual == APART ? n : 0, y_stride);
+    const vki_span8 x8 = vki_matrix_reads_int8(&f->kernels, &m->matrix) ? quantized(f, &x, cols) : (vki_span8){0};
     fixture_fill(f, &gate, first, width);
     for (uint32_t i = 0; i < width && e.gate; i++) gate.at[first + i] *= i % 2 ? 100 : 10; /* saturates */
     fixture_fill(f, &apart, first, width);
@@ -60,16 +99,20 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     ref_matmul(&product, expected);
     const uint64_t shift = first * 4ull;
     const vki_matmul_args args = {
-        .name = "product", .w = &m->matrix, .first_row = first, .n_rows = count, .x = x.span,
+        .name = "product", .w = &m->matrix, .first_row = first, .n_rows = count, .x = x.span, .x8 = x8,
         .y = {y.span.address + shift, n, y_stride}, .bias = e.bias ? bias_address : 0,
         .gate = e.gate ? gate.span.address + shift : 0,
         .residual = e.residual ? added->span.address + shift : 0, .gelu = e.gate == REF_GELU,
     };
-    CHECK_OK(vki_matmul(&f->kernels, &args, &error));
-    fixture_run(f);
     fixture_case(f, "%s: rows %u to %u of %u x %u, %u columns, bias %d, gate %d, residual %d",
                  vki_format_get(m->segments[0].planes.format)->name, first, first + width, rows, cols, n,
                  e.bias, e.gate, e.residual);
+    CHECK_OK(vki_matmul(&f->kernels, &args, &error));
+    if (vki_matrix_reads_f32(&f->kernels, &m->matrix)) fixture_check_reads(f, operand_range(&x, 0, cols));
+    fixture_check_reads(f, operand_range(&gate, first, width));
+    if (e.residual) fixture_check_reads(f, operand_range(added, first, width));
+    fixture_check_writes(f, operand_range(&y, first, width));
+    fixture_run(f);
     fixture_compare_columns(f, &y, first, width, expected, e.gate ? activation_bound : sum_bound);
 }
 
@@ -77,14 +120,23 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
 static vki_format loop_format(int loop) { return (vki_format)(loop % VKI_FORMAT_COUNT); }
 static kernel_tuning loop_tuning(int loop) { return (kernel_tuning)(loop / VKI_FORMAT_COUNT); }
 
-START_TEST(products_are_right_in_every_shape)
+/* Opens the fixture for f32 or int8 activations; false where the device has no packed dot. */
+static bool open_for(kernel_fixture *f, kernel_tuning tuning, bool int8)
+{
+    fixture_open(f, tuning);
+    f->kernels.int8 = int8;
+    if (!int8 || f->device->limits.fast_packed_dot) return true;
+    fixture_close(f);
+    return false;
+}
+
+static void check_every_shape(vki_format format, kernel_tuning tuning, bool int8)
 {
     static const uint32_t heights[] = {1, 2, 3, 7, 33, 65, 130}, counts[] = {1, 2, 3, 5, 8, 9, 17, 70};
     static const uint32_t plain_widths[] = {1, 31, 32, 33, 100, 576}, blocks[] = {1, 2, 3, 5, 8, 18};
-    const vki_format format = loop_format(_i);
     const uint32_t block = vki_format_get(format)->block_weights;
     kernel_fixture f;
-    fixture_open(&f, loop_tuning(_i));
+    if (!open_for(&f, tuning, int8)) return;
     for (size_t w = 0; w < 6; w++) {
         const uint32_t cols = block == 1 ? plain_widths[w] : block * blocks[w];
         if (cols > 768) continue;
@@ -98,6 +150,17 @@ START_TEST(products_are_right_in_every_shape)
         }
     }
     fixture_close(&f);
+}
+
+START_TEST(products_are_right_in_every_shape)
+{
+    check_every_shape(loop_format(_i), loop_tuning(_i), false);
+}
+END_TEST
+
+START_TEST(products_with_int8_are_right_in_every_shape)
+{
+    if (loop_format(_i) > VKI_BF16) check_every_shape(loop_format(_i), loop_tuning(_i), true);
 }
 END_TEST
 
@@ -121,7 +184,7 @@ START_TEST(any_range_of_rows_may_cross_segments)
 {
     static const test_segment segments[] = {{VKI_Q8_0, 5}, {VKI_Q4_K, 1}, {VKI_F32, 9}, {VKI_Q6_K, 2}};
     kernel_fixture f;
-    fixture_open(&f, (kernel_tuning)_i);
+    if (!open_for(&f, (kernel_tuning)(_i / 2), _i % 2)) return;
     for (uint32_t first = 0; first < 17; first++) {
         for (uint32_t count = first == 0 ? 0 : 1; count <= 17 - first; count += 1 + count / 6) {
             test_matrix m;
@@ -148,10 +211,12 @@ static void check_embedding(kernel_fixture *f, const test_matrix *m, uint32_t ro
     double *expected = fixture_host(f, (size_t)rows * width, sizeof *expected);
     ref_embed(m->weights, n_vocab, width, tokens, rows, scale, expected);
     const vki_embed_args args = {.embedding = &m->matrix, .state = state_address, .x = x.span, .scale = scale};
-    CHECK_OK(vki_embed(&f->kernels, &args, &error));
-    fixture_run(f);
     fixture_case(f, "%s: %u rows of %u x %u", vki_format_get(m->segments[0].planes.format)->name, rows, n_vocab,
                  width);
+    CHECK_OK(vki_embed(&f->kernels, &args, &error));
+    fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
+    fixture_check_writes(f, operand_range(&x, 0, width));
+    fixture_run(f);
     fixture_compare_columns(f, &x, 0, width, expected, embedding_bound);
 }
 
@@ -183,7 +248,8 @@ int main(void)
     tcase_set_timeout(c, 0);
     tcase_add_loop_test(c, products_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * TUNED_BLIND);
     tcase_add_loop_test(c, every_epilogue_is_applied_in_order, 0, KERNEL_TUNINGS);
-    tcase_add_loop_test(c, any_range_of_rows_may_cross_segments, 0, KERNEL_TUNINGS);
+    tcase_add_loop_test(c, products_with_int8_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * TUNED_BLIND);
+    tcase_add_loop_test(c, any_range_of_rows_may_cross_segments, 0, 2 * KERNEL_TUNINGS);
     suite_add_tcase(suite, c);
     c = tcase_create("embedding");
     tcase_set_timeout(c, 0);

@@ -33,9 +33,12 @@ static void check_norm(kernel_fixture *f, uint32_t rows, uint32_t width, residua
     const vki_norm_args args = {.name = "norm", .x = x.span, .y = y.span, .width = width,
                                 .weight = weight_address, .residual = kind ? residual->span.address : 0,
                                 .epsilon = epsilon};
-    CHECK_OK(vki_norm(&f->kernels, &args, &error));
-    fixture_run(f);
     fixture_case(f, "norm of %u rows of %u, size %g, residual %d", rows, width, (double)size, kind);
+    CHECK_OK(vki_norm(&f->kernels, &args, &error));
+    fixture_check_reads(f, operand_range(&x, 0, width));
+    if (kind) fixture_check_reads(f, operand_range(residual, 0, width));
+    fixture_check_writes(f, operand_range(&y, 0, width));
+    fixture_run(f);
     fixture_compare_columns(f, &y, 0, width, expected, norm_bound);
     fixture_drop(f);
 }
@@ -144,7 +147,12 @@ static void check_rope(kernel_fixture *f, const rope_case *c, bool kv_f32, uint3
         .table = make_table(f, c->n_rot), .q_norm = c->norms ? q_norm_address : 0,
         .k_norm = c->norms ? k_norm_address : 0, .n_rot = c->n_rot, .epsilon = 1e-6f, .q_scale = 0.125f,
     };
+    fixture_case(f, "rope of %u heads of %u, q from row %u", c->n_head, c->d_head, first_q_row);
     CHECK_OK(vki_rope(&f->kernels, &args, &error));
+    fixture_check_reads(f, operand_range(&qkv, 0, width));
+    fixture_check_reads(f, vki_range_of(state_address, sizeof *state * POSITIONS));
+    fixture_check_writes(f, operand_range(&q, 0, q_width));
+    fixture_check_writes(f, vki_range_of(VKI_VIRTUAL_RANGE + FIXTURE_LAYER, 1));
     fixture_run(f);
 
     const ref_rope_params params = {
@@ -207,14 +215,14 @@ static void make_logits(kernel_fixture *f, logits_kind kind, float *logits, uint
     case FIRST_LARGEST: logits[0] = 2; break;
     case LAST_LARGEST: logits[n - 1] = 2; break;
     case SOME_NAN:
-        for (uint32_t i = 0; i < n; i += 2) logits[i] = NAN;
+        for (uint32_t i = 0; i < n; i++) logits[i] = fixture_below(f, 3) ? NAN : logits[i];
         break;
     case SOME_MINUS_INFINITY:
         for (uint32_t i = 0; i < n; i++) logits[i] = i % 3 ? -INFINITY : logits[i] - 1e30f;
         break;
     case PLUS_INFINITY: logits[a] = INFINITY; break;
     case NO_NUMBER:
-        for (uint32_t i = 0; i < n; i++) logits[i] = i % 2 ? NAN : -INFINITY;
+        for (uint32_t i = 0; i < n; i++) logits[i] = fixture_below(f, 2) ? NAN : -INFINITY;
         break;
     default: break;
     }
@@ -248,6 +256,12 @@ static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, ui
     const vki_advance_args args = {.logits = logits.span, .n_vocab = n_vocab, .state = state_address,
                                    .partial = partial->address, .ring = ring->address, .greedy = greedy};
     CHECK_OK(vki_advance(&f->kernels, &args, &error));
+    const vki_range parts = vki_range_of(partial->address, partial->size_bytes);
+    if (greedy) fixture_check_reads(f, operand_range(&logits, 0, n_vocab));
+    if (greedy) fixture_check_reads(f, parts);
+    if (greedy) fixture_check_writes(f, parts);
+    fixture_check_writes(f, vki_range_of(state_address, rows * sizeof *state));
+    if (greedy) fixture_check_writes(f, vki_range_of(ring->address, ring->size_bytes));
     fixture_run(f);
     for (uint32_t row = 0; row <= rows && test_results_count(); row++)
         ck_assert_msg(memcmp(&state[row], &before[row], sizeof *state) == 0,
@@ -279,7 +293,9 @@ END_TEST
 static void check_tuning(const vki_limits *limits)
 {
     const vki_tuning t = vki_tuning_for(limits);
-    const uint32_t locals[] = {t.matvec_local, t.matmul_local, t.row_local, t.attention_local, t.argmax_local};
+    const vki_tile tiles[] = {t.matvec, t.matvec8, t.matmul, t.matmul8};
+    const uint32_t locals[] = {t.matvec.local, t.matvec8.local, t.matmul.local, t.matmul8.local, t.unit_local,
+                               t.row_local, t.attention_local, t.argmax_local};
     const uint32_t widest = t.subgroup ? t.subgroup : limits->subgroup_size;
     const uint32_t narrowest = t.subgroup ? t.subgroup : limits->subgroup_min;
     for (size_t i = 0; i < sizeof locals / sizeof *locals; i++) {
@@ -290,10 +306,12 @@ static void check_tuning(const vki_limits *limits)
     }
     ck_assert_uint_le(t.attention_local / narrowest, 16);
     ck_assert_uint_eq(VKI_KV_PAGE_KEYS % t.attention_local, 0);
-    ck_assert_uint_le(t.matvec_lanes, narrowest);
-    ck_assert_uint_eq(t.matvec_local % t.matvec_lanes, 0);
-    for (uint32_t i = 0; i < 2; i++) /* powers of two */
-        ck_assert_uint_eq((i ? t.matvec_lanes : t.matmul_cols) & ((i ? t.matvec_lanes : t.matmul_cols) - 1), 0);
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        ck_assert_uint_le(tiles[i].lanes, narrowest);
+        ck_assert_uint_eq(tiles[i].local % tiles[i].lanes, 0);
+        ck_assert_uint_eq(tiles[i].lanes & (tiles[i].lanes - 1), 0);
+        ck_assert_uint_eq(tiles[i].cols & (tiles[i].cols - 1), 0);
+    }
     if (limits->subgroup_control) ck_assert(t.subgroup >= limits->subgroup_min && t.subgroup <= limits->subgroup_max);
     else ck_assert_uint_eq(t.subgroup, 0);
 }
@@ -326,6 +344,64 @@ START_TEST(splits_grow_with_the_keys)
 }
 END_TEST
 
+/* ---- Planning without memory --------------------------------------------------------------------- */
+
+static int allocations_left;
+
+static void *failing_realloc(void *user, void *pointer, size_t size_bytes)
+{
+    (void)user;
+    if (size_bytes == 0) {
+        free(pointer);
+        return NULL;
+    }
+    return allocations_left-- > 0 ? realloc(pointer, size_bytes) : NULL;
+}
+
+/* Every operation once; the addresses are never used. */
+static vklm_status plan_everything(vki_kernels *kernels)
+{
+    const vki_heads heads = vki_heads_of(2, 1, 8, false);
+    const vki_span x = {4096, 2, 32};
+    vki_segment segment = {.address = 4096};
+    ck_assert(vki_planes_init(&segment.planes, VKI_Q8_0, 32, 32));
+    const vki_matrix w = {.rows = 32, .cols = 32, .n_segments = 1, .segments = &segment};
+    TRY(vki_embed(kernels, &(vki_embed_args){.embedding = &w, .x = x}, &error));
+    TRY(vki_norm(kernels, &(vki_norm_args){.name = "norm", .x = x, .y = x, .width = 32}, &error));
+    TRY(vki_matmul(kernels, &(vki_matmul_args){.name = "product", .w = &w, .x = x, .y = x}, &error));
+    TRY(vki_rope(kernels, &(vki_rope_args){.heads = heads, .qkv = x, .q = x}, &error));
+    TRY(vki_attention(kernels, &(vki_attention_args){.heads = heads, .q = x, .out = x, .splits = 2}, &error));
+    return vki_advance(kernels, &(vki_advance_args){.logits = x, .n_vocab = 32, .greedy = true}, &error);
+}
+
+START_TEST(every_failed_allocation_is_reported)
+{
+    allocations_left = INT32_MAX;
+    const vklm_device_params params = {.struct_size = sizeof params, .allocator = {failing_realloc, NULL}};
+    vklm_device *device = test_device(&params);
+    vklm_status status = VKLM_OUT_OF_MEMORY;
+    int n_allocations = 0;
+    for (; status != VKLM_OK; n_allocations++) {
+        vki_pipelines pipelines;
+        vki_plan plan;
+        vki_kernels kernels;
+        vki_pipelines_init(&pipelines, device);
+        vki_plan_init(&plan, &device->host);
+        vki_kernels_init(&kernels, &pipelines, &device->limits, true);
+        kernels.plan = &plan;
+        allocations_left = n_allocations;
+        status = plan_everything(&kernels);
+        ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
+        if (status == VKLM_OK) ck_assert_uint_eq(plan.n, 8); /* attention and advance are two each */
+        allocations_left = INT32_MAX;
+        vki_plan_free(&plan);
+        vki_pipelines_free(&pipelines);
+    }
+    ck_assert_int_gt(n_allocations, 8);
+    vklm_device_destroy(&device);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernels");
@@ -338,6 +414,10 @@ int main(void)
     c = tcase_create("tuning");
     tcase_add_test(c, tuning_is_sound_for_every_subgroup_size);
     tcase_add_test(c, splits_grow_with_the_keys);
+    suite_add_tcase(suite, c);
+    c = tcase_create("planning");
+    tcase_set_timeout(c, 0);
+    tcase_add_test(c, every_failed_allocation_is_reported);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

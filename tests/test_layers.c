@@ -1,8 +1,9 @@
 /* test_layers.c - the project's own rules, checked on its source tree (VKLM_SOURCE_DIR).
  *
  * Layers include to the left only; sizes stay readable; file names are unique; the library ends no
- * process, prints nothing, reads no environment and allocates in one place. The rules read text, not
- * C: a file is lines, a function starts at a "{" and ends at a "}" in the first column.
+ * process, prints nothing, reads no environment and allocates in one place; README.md names what a
+ * user can build and run. The rules read text, not C: a file is lines, a function starts at a "{"
+ * and ends at a "}" in the first column.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <check.h>
@@ -15,7 +16,12 @@
 #include <sys/stat.h>
 
 enum { MAX_FILES = 1000, MAX_PATH = 512, MAX_LINE = 1000 };
-enum { MAX_LIBRARY_LINES = 9000, MAX_SHADER_LINES = 3000, MAX_FILE_LINES = 700, MAX_FUNCTION_LINES = 120 };
+enum {
+    MAX_LIBRARY_LINES = 12000, /* a weekend's read; a third of it are tables and checks of files */
+    MAX_SHADER_LINES = 3000,
+    MAX_FILE_LINES = 700,
+    MAX_FUNCTION_LINES = 120
+};
 
 typedef struct source {
     char path[MAX_PATH]; /* relative to the tree: "src/base/os.c" */
@@ -37,7 +43,8 @@ static void fault(const char *format, ...)
     n_faults++;
 }
 
-/* ---- The tree ---------------------------------------------------------------------------------- */
+/* ---- The tree ----------------------------------------------------------------------------------
+ */
 
 static char *read_text(const char *path)
 {
@@ -95,11 +102,15 @@ static void add_folder(const char *folder)
     closedir(entries);
 }
 
-static void forget_faults(void) { n_faults = 0; }
+static void forget_faults(void)
+{
+    n_faults = 0;
+}
 
 static void read_tree(void)
 {
-    static const char *const folders[] = {"include", "src", "shaders", "samples", "tests", "third_party"};
+    static const char *const folders[] = {"include", "src",   "shaders",
+                                          "samples", "tests", "third_party"};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) add_folder(folders[i]);
     add_file("CMakeLists.txt");
 }
@@ -125,10 +136,12 @@ static bool next_line(const char **text, char line[MAX_LINE])
     return true;
 }
 
-/* ---- Layers ------------------------------------------------------------------------------------ */
+/* ---- Layers ------------------------------------------------------------------------------------
+ */
 
 typedef struct layer {
-    const char *name, *sees, *outside; /* words; headers outside the tree begin with one of `outside` */
+    const char *name, *sees,
+        *outside; /* words; headers outside the tree begin with one of `outside` */
 } layer;
 
 static const layer layers[] = {
@@ -149,8 +162,9 @@ static bool has_word(const char *words, const char *word, size_t len)
 }
 
 /* What C11 itself brings; anything else in <> is a dependency or the operating system's. */
-static const char standard[] = "assert ctype errno float inttypes limits locale math signal stdalign stdarg "
-                               "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time uchar";
+static const char standard[] =
+    "assert ctype errno float inttypes limits locale math signal stdalign stdarg "
+    "stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string time uchar";
 
 static void check_include(const source *file, const layer *layer, const char *line)
 {
@@ -189,7 +203,8 @@ START_TEST(layers_include_to_the_left_only)
 }
 END_TEST
 
-/* ---- Sizes ------------------------------------------------------------------------------------- */
+/* ---- Sizes -------------------------------------------------------------------------------------
+ */
 
 START_TEST(sizes_stay_readable)
 {
@@ -197,12 +212,15 @@ START_TEST(sizes_stay_readable)
     for (size_t f = 0; f < n_files; f++) {
         const source *file = &files[f];
         if (under(file, "include") || under(file, "src")) library += file->n_lines;
-        if (under(file, "shaders") && has_suffix(file->path, ".comp .glsl .h")) shaders += file->n_lines;
+        if (under(file, "shaders") && has_suffix(file->path, ".comp .glsl .h"))
+            shaders += file->n_lines;
         if (file->n_lines > MAX_FILE_LINES)
             fault("%s: %u lines, more than %d", file->path, file->n_lines, MAX_FILE_LINES);
     }
-    if (library > MAX_LIBRARY_LINES) fault("include and src: %u lines, more than %d", library, MAX_LIBRARY_LINES);
-    if (shaders > MAX_SHADER_LINES) fault("shaders: %u lines, more than %d", shaders, MAX_SHADER_LINES);
+    if (library > MAX_LIBRARY_LINES)
+        fault("include and src: %u lines, more than %d", library, MAX_LIBRARY_LINES);
+    if (shaders > MAX_SHADER_LINES)
+        fault("shaders: %u lines, more than %d", shaders, MAX_SHADER_LINES);
     ck_assert_uint_eq(n_faults, 0);
 }
 END_TEST
@@ -244,7 +262,8 @@ START_TEST(file_names_are_unique)
 }
 END_TEST
 
-/* ---- What the library does not do --------------------------------------------------------------- */
+/* ---- What the library does not do ---------------------------------------------------------------
+ */
 
 static bool is_name(char c)
 {
@@ -275,7 +294,8 @@ static void blank_comments(char *text)
     }
 }
 
-static void forbid_words(const source *file, const char *code, const char *words, bool calls, const char *why)
+static void forbid_words(const source *file, const char *code, const char *words, bool calls,
+                         const char *why)
 {
     char word[MAX_LINE];
     for (int used = 0; sscanf(words, "%s%n", word, &used) == 1; words += used) {
@@ -298,11 +318,12 @@ START_TEST(the_library_leaves_the_process_alone)
         blank_comments(code);
         forbid_words(file, code, "abort exit _exit _Exit quick_exit atexit raise signal", true,
                      "but the library ends no process");
-        forbid_words(file, code, "printf fprintf vprintf vfprintf puts fputs putchar fputc perror", true,
-                     "but the library prints nothing");
+        forbid_words(file, code, "printf fprintf vprintf vfprintf puts fputs putchar fputc perror",
+                     true, "but the library prints nothing");
         forbid_words(file, code, "getenv secure_getenv setenv putenv setlocale system", true,
                      "but the library has no environment");
-        forbid_words(file, code, "pthread_create thrd_create fork", true, "but the library starts nothing");
+        forbid_words(file, code, "pthread_create thrd_create fork", true,
+                     "but the library starts nothing");
         if (strcmp(file->path, "src/base/host.c") != 0)
             forbid_words(file, code, "malloc calloc realloc free strdup alloca", true,
                          "but memory comes from base/host.h");
@@ -318,11 +339,50 @@ END_TEST
 START_TEST(nothing_is_marked_as_unfinished)
 {
     /* In halves, so that this file passes. */
-    static const char marks[] = "TO" "DO FIX" "ME XX" "X HA" "CK st" "ub";
+    static const char marks[] = "TO"
+                                "DO FIX"
+                                "ME XX"
+                                "X HA"
+                                "CK st"
+                                "ub";
     for (size_t f = 0; f < n_files; f++) {
         forbid_words(&files[f], files[f].text, marks, false, "a mark of unfinished work");
-        if (strstr(files[f].text, "not " "implemented")) fault("%s: says it is unfinished", files[f].path);
+        if (strstr(files[f].text, "not "
+                                  "implemented"))
+            fault("%s: says it is unfinished", files[f].path);
     }
+    ck_assert_uint_eq(n_faults, 0);
+}
+END_TEST
+
+/* ---- README -------------------------------------------------------------------------------------
+ */
+
+static void expect_mention(const char *readme, const char *what)
+{
+    if (!strstr(readme, what)) fault("README.md does not mention %s", what);
+}
+
+START_TEST(readme_mentions_what_there_is)
+{
+    char *readme = read_text("README.md");
+    ck_assert_ptr_nonnull(readme);
+    for (size_t f = 0; f < n_files; f++) {
+        char line[MAX_LINE], name[MAX_LINE];
+        if (strcmp(files[f].path, "CMakeLists.txt") == 0)
+            for (const char *text = files[f].text; next_line(&text, line);)
+                if (sscanf(line, "option(%[A-Z_]", name) == 1) expect_mention(readme, name);
+        /* samples/NAME.c or samples/NAME/... makes vklm-NAME. */
+        if (!under(&files[f], "samples") || !has_suffix(files[f].path, ".c")) continue;
+        if (sscanf(files[f].path, "samples/%[^/.]", name) != 1 || strcmp(name, "support") == 0)
+            continue;
+        snprintf(line, sizeof line, "vklm-%.100s", name);
+        expect_mention(readme, line);
+    }
+    expect_mention(readme, "samples/try.sh");
+    expect_mention(readme, "samples/get-model.sh");
+    expect_mention(readme, "tests/run.sh");
+    free(readme);
     ck_assert_uint_eq(n_faults, 0);
 }
 END_TEST
@@ -339,6 +399,7 @@ int main(void)
     tcase_add_test(tree, file_names_are_unique);
     tcase_add_test(tree, the_library_leaves_the_process_alone);
     tcase_add_test(tree, nothing_is_marked_as_unfinished);
+    tcase_add_test(tree, readme_mentions_what_there_is);
     suite_add_tcase(suite, tree);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -30,8 +30,10 @@ static void draw_plan(vki_plan *plan, uint32_t seed)
         vki_dispatch dispatch = {.name = "random", .grid = {1, 1, 1}};
         dispatch.n_reads = draw(&seed, VKI_MAX_READS + 1);
         dispatch.n_writes = draw(&seed, 3);
-        for (uint32_t k = 0; k < dispatch.n_reads; k++) dispatch.reads[k] = draw_range(&seed, space);
-        for (uint32_t k = 0; k < dispatch.n_writes; k++) dispatch.writes[k] = draw_range(&seed, space);
+        for (uint32_t k = 0; k < dispatch.n_reads; k++)
+            dispatch.reads[k] = draw_range(&seed, space);
+        for (uint32_t k = 0; k < dispatch.n_writes; k++)
+            dispatch.writes[k] = draw_range(&seed, space);
         ck_assert_int_eq(vki_plan_add(plan, &dispatch, NULL), VKLM_OK);
     }
 }
@@ -73,7 +75,8 @@ START_TEST(every_conflicting_pair_is_parted_by_as_few_barriers_as_can_be)
         for (size_t i = 0; i < plan.n; i++) {
             if (barrier[i]) begin = i;
             n_barriers += barrier[i];
-            ck_assert_msg(begin >= first[i], "plan %u: a conflict before dispatch %zu is open", seed, i);
+            ck_assert_msg(begin >= first[i], "plan %u: a conflict before dispatch %zu is open",
+                          seed, i);
             fewest[i] = first[i] == 0 ? 0 : fewest[first[i] - 1] + 1;
         }
         ck_assert_msg(n_barriers == fewest[plan.n - 1], "plan %u: %zu barriers, %zu would do", seed,
@@ -89,10 +92,16 @@ START_TEST(readers_of_one_range_and_neighbours_run_together)
     vki_plan_init(&plan, &host);
     const vki_dispatch items[] = {
         {.grid = {1, 1, 1}, .n_reads = 1, .reads = {{0, 64}}, .n_writes = 1, .writes = {{64, 128}}},
-        {.grid = {1, 1, 1}, .n_reads = 1, .reads = {{0, 64}}, .n_writes = 1, .writes = {{128, 192}}},
-        {.grid = {1, 1, 1}, .n_reads = 2, .reads = {{64, 128}, {128, 192}}}, /* reads both: barrier */
-        {.grid = {1, 1, 1}, .n_writes = 1, .writes = {{0, 64}}},             /* already parted */
-        {.grid = {1, 1, 1}, .n_writes = 1, .writes = {{127, 128}}},          /* write after read */
+        {.grid = {1, 1, 1},
+         .n_reads = 1,
+         .reads = {{0, 64}},
+         .n_writes = 1,
+         .writes = {{128, 192}}},
+        {.grid = {1, 1, 1},
+         .n_reads = 2,
+         .reads = {{64, 128}, {128, 192}}},                         /* reads both: barrier */
+        {.grid = {1, 1, 1}, .n_writes = 1, .writes = {{0, 64}}},    /* already parted */
+        {.grid = {1, 1, 1}, .n_writes = 1, .writes = {{127, 128}}}, /* write after read */
     };
     const bool wanted[] = {false, false, true, false, true};
     for (size_t i = 0; i < 5; i++) ck_assert_int_eq(vki_plan_add(&plan, &items[i], NULL), VKLM_OK);
@@ -133,7 +142,8 @@ START_TEST(a_plan_without_memory_says_so)
     vki_plan plan;
     vki_plan_init(&plan, &poor);
     vklm_error error;
-    ck_assert_int_eq(vki_plan_add(&plan, &(vki_dispatch){.grid = {1, 1, 1}}, &error), VKLM_OUT_OF_MEMORY);
+    ck_assert_int_eq(vki_plan_add(&plan, &(vki_dispatch){.grid = {1, 1, 1}}, &error),
+                     VKLM_OUT_OF_MEMORY);
     ck_assert_uint_eq(plan.n, 0);
     vki_plan_free(&plan);
 }

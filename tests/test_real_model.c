@@ -1,8 +1,10 @@
-/* test_real_model.c - SmolLM2-135M-Instruct (Q4_1), whole: text in, text out, against golden tokens.
+/* test_real_model.c - SmolLM2-135M-Instruct (Q4_1), whole: text in, text out, against golden
+ * tokens.
  *
  * VKLM_TEST_MODEL names the file (samples/get-model.sh fetches it); without it the test is skipped.
- * The golden ids are llama.cpp 0.7.0's, from its CPU backend on the exact F32 expansion of the file;
- * on the file itself it draws the same. So that ties cannot part us, precision is high and KV is f32.
+ * The golden ids are llama.cpp 0.7.0's, from its CPU backend on the exact F32 expansion of the
+ * file; on the file itself it draws the same. So that ties cannot part us, precision is high and KV
+ * is f32.
  */
 #include <check.h>
 #include <stdio.h>
@@ -15,17 +17,17 @@
 enum { SKIPPED = 77, N_GOLDEN = 24 };
 
 static const vklm_token story[] = {6403, 1980, 253, 655}; /* "Once upon a time" */
-static const vklm_token story_goes_on[N_GOLDEN] = {28,    260,   2240,  282,   23324, 27108, 436, 253,
-                                                   15114, 39228, 28,    351,   25854, 41658, 284, 14055,
-                                                   9018,  30,    1249,  347,   260,   929,   3514, 411};
+static const vklm_token story_goes_on[N_GOLDEN] = {
+    28,    260,   2240, 282,   23324, 27108, 436,  253, 15114, 39228, 28,   351,
+    25854, 41658, 284,  14055, 9018,  30,    1249, 347, 260,   929,   3514, 411};
 static const char question[] = "Explain in two sentences why the sky is blue.";
-static const vklm_token asked[] = {1,     9690, 198,   2683, 359,  253,  5356, 5646, 11173, 3365, 3511, 308,
-                                   34519, 28,   7018,  411,  407,  19712, 8182, 2,   198,   1,    4093, 198,
-                                   36971, 281,  827,   8545, 1701, 260,  6376, 314,  4461,  30,   2,    198,
-                                   1,     520,  9531,  198};
-static const vklm_token answered[N_GOLDEN] = {504,  6376,  314,  4461, 975,   282,  253,  980,
-                                              1217, 13739, 43464, 24484, 28,  837,  1420, 13242,
-                                              5383, 6756,  282,  1512, 284,   314,  753,  6475};
+static const vklm_token asked[] = {1,    9690, 198,   2683, 359,   253, 5356, 5646,  11173, 3365,
+                                   3511, 308,  34519, 28,   7018,  411, 407,  19712, 8182,  2,
+                                   198,  1,    4093,  198,  36971, 281, 827,  8545,  1701,  260,
+                                   6376, 314,  4461,  30,   2,     198, 1,    520,   9531,  198};
+static const vklm_token answered[N_GOLDEN] = {504,  6376,  314,   4461,  975, 282, 253,  980,
+                                              1217, 13739, 43464, 24484, 28,  837, 1420, 13242,
+                                              5383, 6756,  282,   1512,  284, 314, 753,  6475};
 
 static vklm_device *device;
 static vklm_model *model;
@@ -62,7 +64,8 @@ static void check_greedy(const vklm_token *ids, size_t n, char *text, size_t tex
         if (event.kind == VKLM_EVENT_DONE) ck_assert_int_eq(event.reason, VKLM_DONE_LENGTH);
         if (event.kind != VKLM_EVENT_TOKEN) continue;
         ck_assert_uint_lt(n_seen, n);
-        ck_assert_msg(event.id == ids[n_seen], "token %zu is %d instead of %d", n_seen, event.id, ids[n_seen]);
+        ck_assert_msg(event.id == ids[n_seen], "token %zu is %d instead of %d", n_seen, event.id,
+                      ids[n_seen]);
         n_seen++;
         ck_assert_uint_lt(used + event.text_len, text_size);
         memcpy(text + used, event.text, event.text_len);
@@ -76,7 +79,8 @@ START_TEST(a_text_goes_on_as_the_reference_says)
 {
     vklm_token ids[8];
     size_t n = 0;
-    CHECK_OK(vklm_tokenize(vklm_model_vocab(model), "Once upon a time", 16, VKLM_ADD_SPECIAL, &error, ids, 8, &n));
+    CHECK_OK(vklm_tokenize(vklm_model_vocab(model), "Once upon a time", 16, VKLM_ADD_SPECIAL,
+                           &error, ids, 8, &n));
     ck_assert_uint_eq(n, sizeof story / sizeof *story);
     ck_assert_mem_eq(ids, story, sizeof story);
     CHECK_OK(vklm_session_set_ids(session, ids, n, &error, NULL));
@@ -91,7 +95,7 @@ START_TEST(a_question_is_answered_as_the_reference_says)
     const vklm_message ask = {"user", question};
     vklm_token ids[64];
     size_t n = 0, n_reused = 1;
-    ck_assert_str_eq(vklm_chat_family(vklm_model_vocab(model)), "chatml");
+    ck_assert_str_eq(vklm_chat_family(vklm_model_vocab(model)), "smollm");
     CHECK_OK(vklm_chat_tokenize(vklm_model_vocab(model), &ask, 1, &error, ids, 64, &n));
     ck_assert_uint_eq(n, sizeof asked / sizeof *asked);
     ck_assert_mem_eq(ids, asked, sizeof asked);

@@ -1,5 +1,5 @@
-/* test_record.c - pipelines, recordings and the queue, with a shader that counts: advance.comp without a
- * token to draw adds 1 to a row's position and step. A missing barrier or a lost dispatch shows. */
+/* test_record.c - pipelines, recordings and the queue, with a shader that counts: advance.comp
+ * without a token to draw adds 1 to a row's position and step. Lost barriers or dispatches show. */
 #include "support/gpu.h"
 
 #include <string.h>
@@ -24,7 +24,8 @@ enum { N_ROWS = 3 };
 static void add_count(counter *c, uint32_t local_size)
 {
     const vki_pipeline_key key = {.shader = "advance", .spec = {local_size}, .n_spec = 1};
-    const struct advance_push push = {.state = c->state.address, .rows = N_ROWS, .ring_steps = 1, .ring_rows = 1};
+    const struct advance_push push = {
+        .state = c->state.address, .rows = N_ROWS, .ring_steps = 1, .ring_rows = 1};
     vki_dispatch dispatch = {
         .name = "count",
         .grid = {1, 1, 1},
@@ -44,8 +45,8 @@ static void open_counter(counter *c)
     vki_plan_init(&c->plan, &c->device->host);
     CHECK_OK(vki_recording_init(&c->recording, c->device, &error));
     CHECK_OK(vki_queue_init(&c->queue, c->device, &error));
-    CHECK_OK(vki_buffer_create(c->device, VKI_MEMORY_SHARED, N_ROWS * sizeof(struct row_state), "the state",
-                               &error, &c->state));
+    CHECK_OK(vki_buffer_create(c->device, VKI_MEMORY_SHARED, N_ROWS * sizeof(struct row_state),
+                               "the state", &error, &c->state));
     memset(c->state.mapped, 0, c->state.size_bytes);
 }
 
@@ -101,12 +102,13 @@ START_TEST(units_keep_their_order_across_submits)
     for (int i = 0; i < 40; i++) add_count(&c, 32);
     const uint64_t one = vki_dispatch_cost(&c.plan.items[0]);
     uint64_t value = 0, total = 0;
-    for (uint32_t per_unit = 1; per_unit <= 64; per_unit *= 4) { /* more than 16 submits in flight, too */
+    for (uint32_t per_unit = 1; per_unit <= 64; per_unit *= 4) { /* also over 16 in flight */
         wait_for(&c, value);
         CHECK_OK(vki_record(&c.recording, &c.plan, one * per_unit, &error));
         ck_assert_uint_eq(c.recording.n_units, (40 + per_unit - 1) / per_unit);
         for (size_t i = 0, next; i < c.recording.n_units; i = next) {
-            next = i + 1 + (i % 3 == 0 && i + 1 < c.recording.n_units); /* of one and of two units */
+            /* One unit or two at once. */
+            next = i + 1 + (i % 3 == 0 && i + 1 < c.recording.n_units);
             CHECK_OK(vki_queue_submit(&c.queue, &c.recording.units[i], next - i, &error, &value));
         }
         total += 40;
@@ -133,7 +135,8 @@ START_TEST(units_cover_the_plan_and_respect_their_cost)
         const vki_unit *unit = &c.recording.units[i];
         ck_assert_uint_eq(unit->first, next);
         uint64_t cost = 0;
-        for (uint32_t k = 0; k < unit->count; k++) cost += vki_dispatch_cost(&c.plan.items[next + k]);
+        for (uint32_t k = 0; k < unit->count; k++)
+            cost += vki_dispatch_cost(&c.plan.items[next + k]);
         ck_assert_uint_eq(unit->cost, cost);
         next += unit->count;
         ck_assert(cost <= limit || unit->count == 1);
@@ -162,6 +165,8 @@ START_TEST(a_wait_may_poll)
     while (!done);
     ck_assert_uint_eq(c.queue.finished, value);
     ck_assert(c.queue.ns_per_cost > 0);
+    if (test_results_count())
+        ck_assert((c.queue.end_ticks != 0) == (c.device->limits.timestamp_ns > 0));
     check_count(&c, 1);
     close_counter(&c);
 }
@@ -193,14 +198,16 @@ START_TEST(pipelines_are_made_once_for_a_key)
     key.spec[1] = 6; /* not in use */
     CHECK_OK(vki_pipeline_get(&pipelines, &key, &error, &other));
     ck_assert_ptr_eq(first, other);
-    for (uint32_t size = 4; size <= 128; size *= 2) { /* ignored where the device has no such size */
+    /* Ignored where the device has no such size. */
+    for (uint32_t size = 4; size <= 128; size *= 2) {
         key.subgroup_size = size;
         CHECK_OK(vki_pipeline_get(&pipelines, &key, &error, &other));
         ck_assert_ptr_ne(first, other);
     }
     ck_assert_uint_eq(pipelines.n_modules, 1);
     strcpy(key.shader, "no_such_shader");
-    CHECK_FAILS(vki_pipeline_get(&pipelines, &key, &error, &other), VKLM_SHADER_ERROR, "no_such_shader");
+    CHECK_FAILS(vki_pipeline_get(&pipelines, &key, &error, &other), VKLM_SHADER_ERROR,
+                "no_such_shader");
     ck_assert_ptr_null(other);
     vki_pipelines_free(&pipelines);
     vki_pipelines_free(&pipelines);

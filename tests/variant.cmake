@@ -9,10 +9,15 @@ set(options_runtime_glsl -DCMAKE_BUILD_TYPE=Release -DVKLM_RUNTIME_GLSL=ON)
 # The drivers' own leaks, by the name of the library that made them.
 set(ENV{LSAN_OPTIONS} "suppressions=${SOURCE}/tests/driver_leaks.txt:print_suppressions=0")
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
-execute_process(COMMAND "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}" -G "${GENERATOR}" ${options_${VARIANT}}
-                        -DVKLM_WERROR=ON -DVKLM_SAMPLES=OFF -DVKLM_TESTS=ON "-DVKLM_TEST_MODEL=${MODEL}"
-                        COMMAND_ERROR_IS_FATAL ANY)
-execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}" --parallel ${cores} COMMAND_ERROR_IS_FATAL ANY)
+foreach(step configure build)
+  set(configure -S "${SOURCE}" -B "${WORK}" -G "${GENERATOR}" ${options_${VARIANT}} -DVKLM_WERROR=ON
+                -DVKLM_SAMPLES=OFF -DVKLM_TESTS=ON "-DVKLM_TEST_MODEL=${MODEL}")
+  set(build --build "${WORK}" --parallel ${cores})
+  execute_process(COMMAND "${CMAKE_COMMAND}" ${${step}} OUTPUT_VARIABLE said ERROR_VARIABLE said RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "${said}")
+  endif()
+endforeach()
 # What looks at the source tree or at the library as a file was looked at by the main build.
 execute_process(COMMAND "${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}" --output-on-failure
                         -E "^(test_layers|symbols|consume|spirv)$" COMMAND_ERROR_IS_FATAL ANY)

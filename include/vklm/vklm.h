@@ -304,7 +304,7 @@ typedef struct vklm_session_params {
 VKLM_API vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params,
                                          vklm_error *error, vklm_session **session_out);
 
-/* Waits for the session's own work on the device, at most one submit. */
+/* Waits for the session's own work on the device, at most two submits. */
 VKLM_API void vklm_session_destroy(vklm_session **session);
 
 /* Makes the session's history exactly these ids. The longest common prefix with what is already in
@@ -329,12 +329,15 @@ typedef struct vklm_generate_params {
                                or the context's end */
     bool prompt_only;       /* digest the prompt and stop with VKLM_DONE_PROMPT: no token is drawn */
     bool ignore_end;        /* go on past end tokens */
-    bool want_logits;       /* LOGITS events for every prompt row not reused and every new token */
+    bool want_logits;       /* LOGITS events for every prompt row not reused and every new token that is
+                               digested, which the last is not. Until they are taken, the model's
+                               sessions stand still */
     vklm_sampling sampling;
 } vklm_generate_params;
 
 /* Arms the session: steps digest what is pending, then generate. Does not compute and does not
- * block. INVALID_ARGUMENT: nothing in the history, or a generation is already running. */
+ * block. Events of an earlier generation that were not taken are dropped. INVALID_ARGUMENT: nothing in
+ * the history, or a generation is already running. */
 VKLM_API vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params,
                                            vklm_error *error);
 
@@ -382,7 +385,8 @@ VKLM_API vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vkl
 VKLM_API bool vklm_session_next_event(vklm_session *session, vklm_event *event_out);
 
 /* The blocking form: steps and waits until the session has an event. NOTHING_TO_DO where it is not
- * generating and no event is left. A failed generation is VKLM_OK with a DONE event of reason ERROR;
+ * generating and no event is left. INVALID_ARGUMENT where another session's LOGITS events keep the model
+ * from going on. A failed generation is VKLM_OK with a DONE event of reason ERROR;
  * *error then holds its status and sentence too. */
 VKLM_API vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error,
                                              vklm_event *event_out);

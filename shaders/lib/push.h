@@ -50,8 +50,7 @@ struct matmul_push {
 // y = int8 of x, block by block of 32, with scales.
 struct quantize_push {
     ADDRESS x, y, scales;
-    UINT x_stride;
-    UINT pad; // a struct of 8-byte members is a multiple of 8
+    UINT stride, width;
 };
 
 // y[row] = (residual[row] +) rmsnorm(x[row]) * weight

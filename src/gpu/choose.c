@@ -1,8 +1,8 @@
 /* choose.c - which of the machine's devices a caller means. Pure: works on probes, calls no Vulkan.
  *
- * `select` is read as a UUID where it has 32 hex digits, as an index where it has one or two digits,
- * else as a part of a name ("4090" is a name). A device that was asked for by any of these is taken or
- * refused, never replaced by another.
+ * `select` is read as a UUID where it has 32 hex digits, as an index where it has one or two
+ * digits, else as a part of a name ("4090" is a name). A device that was asked for by any of these
+ * is taken or refused, never replaced by another.
  */
 #include "gpu/probe.h"
 
@@ -28,9 +28,9 @@ static void list_devices(const vki_probe *probes, uint32_t count, char *text, si
     text[0] = '\0';
     for (uint32_t i = 0; i < count && used < size; i++) {
         const vklm_device_info *info = &probes[i].info;
-        const int n = snprintf(text + used, size - used, "%s%u: %.80s (%s%s%s)", i ? "; " : "", i,
-                               info->name, type_names[info->type], usable(&probes[i]) ? "" : ", lacks ",
-                               info->missing);
+        const int n =
+            snprintf(text + used, size - used, "%s%u: %.80s (%s%s%s)", i ? "; " : "", i, info->name,
+                     type_names[info->type], usable(&probes[i]) ? "" : ", lacks ", info->missing);
         if (n < 0) return;
         used += (size_t)n;
     }
@@ -59,7 +59,8 @@ static bool contains(const char *text, const char *part)
 }
 
 /* The device that was asked for, or `count`. */
-static uint32_t find_selected(const char *select, const vki_probe *probes, uint32_t count, char *reason)
+static uint32_t find_selected(const char *select, const vki_probe *probes, uint32_t count,
+                              char *reason)
 {
     uint8_t uuid[16] = {0};
     const bool by_uuid = parse_uuid(select, uuid);
@@ -74,20 +75,22 @@ static uint32_t find_selected(const char *select, const vki_probe *probes, uint3
     else snprintf(reason, 256, "its name is the first to contain \"%.200s\"", select);
     for (uint32_t i = 0; i < count; i++) {
         const vklm_device_info *info = &probes[i].info;
-        if (by_uuid ? memcmp(info->uuid, uuid, sizeof uuid) == 0 : contains(info->name, select)) return i;
+        if (by_uuid ? memcmp(info->uuid, uuid, sizeof uuid) == 0 : contains(info->name, select))
+            return i;
     }
     return count;
 }
 
-/* The first usable device of the best type, or `count`. vklm_device_type is in order of preference. */
+/* The first usable device of the best type, or `count`. Types are numbered by preference. */
 static uint32_t find_best(const vki_probe *probes, uint32_t count, char *reason)
 {
     uint32_t best = count;
     for (uint32_t i = 0; i < count; i++)
-        if (usable(&probes[i]) && (best == count || probes[i].info.type < probes[best].info.type)) best = i;
+        if (usable(&probes[i]) && (best == count || probes[i].info.type < probes[best].info.type))
+            best = i;
     if (best < count)
-        snprintf(reason, 256, "the first usable %s of %u device%s", type_names[probes[best].info.type],
-                 count, count == 1 ? "" : "s");
+        snprintf(reason, 256, "the first usable %s of %u device%s",
+                 type_names[probes[best].info.type], count, count == 1 ? "" : "s");
     return best;
 }
 
@@ -106,11 +109,11 @@ vklm_status vki_choose_device(const char *select, const vki_probe *probes, uint3
     *index = find_selected(select, probes, count, reason);
     if (*index == count) {
         list_devices(probes, count, list, sizeof list);
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "no device matches \"%.100s\". There is %s", select,
-                        list);
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "no device matches \"%.100s\". There is %s",
+                        select, list);
     }
     const vklm_device_info *info = &probes[*index].info;
     if (usable(&probes[*index])) return VKLM_OK;
-    return vki_fail(error, VKLM_DEVICE_UNSUITABLE, "%s lacks %s; choose another or update its driver",
-                    info->name, info->missing);
+    return vki_fail(error, VKLM_DEVICE_UNSUITABLE,
+                    "%s lacks %s; choose another or update its driver", info->name, info->missing);
 }

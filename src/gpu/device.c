@@ -1,8 +1,8 @@
 /* device.c - the public vklm_device: own VkInstance, own VkDevice with one compute queue.
  *
  * Nothing is shared between devices but the loader itself, so different devices may be used on
- * different threads. What is chosen stands in choose.c, what a device must have in probe.c. Also here:
- * how a VkResult becomes a status.
+ * different threads. What is chosen stands in choose.c, what a device must have in probe.c. Also
+ * here: how a VkResult becomes a status.
  */
 #include "gpu/pipeline.h"
 #include "gpu/probe.h"
@@ -17,29 +17,22 @@
 
 static const char *result_name(VkResult result)
 {
-#define CASE(name)                                                                                 \
-    case name: return #name;
-    switch (result) {
-        CASE(VK_NOT_READY)
-        CASE(VK_TIMEOUT)
-        CASE(VK_INCOMPLETE)
-        CASE(VK_ERROR_OUT_OF_HOST_MEMORY)
-        CASE(VK_ERROR_OUT_OF_DEVICE_MEMORY)
-        CASE(VK_ERROR_INITIALIZATION_FAILED)
-        CASE(VK_ERROR_DEVICE_LOST)
-        CASE(VK_ERROR_MEMORY_MAP_FAILED)
-        CASE(VK_ERROR_LAYER_NOT_PRESENT)
-        CASE(VK_ERROR_EXTENSION_NOT_PRESENT)
-        CASE(VK_ERROR_FEATURE_NOT_PRESENT)
-        CASE(VK_ERROR_INCOMPATIBLE_DRIVER)
-        CASE(VK_ERROR_TOO_MANY_OBJECTS)
-        CASE(VK_ERROR_FRAGMENTED_POOL)
-        CASE(VK_ERROR_INVALID_EXTERNAL_HANDLE)
-        CASE(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS)
-        CASE(VK_ERROR_UNKNOWN)
-    default: return "an unknown VkResult";
-    }
-#undef CASE
+#define NAMED(name) {name, #name}
+    static const struct {
+        VkResult result;
+        const char *name;
+    } names[] = {
+        NAMED(VK_ERROR_OUT_OF_HOST_MEMORY),    NAMED(VK_ERROR_OUT_OF_DEVICE_MEMORY),
+        NAMED(VK_ERROR_INITIALIZATION_FAILED), NAMED(VK_ERROR_DEVICE_LOST),
+        NAMED(VK_ERROR_MEMORY_MAP_FAILED),     NAMED(VK_ERROR_LAYER_NOT_PRESENT),
+        NAMED(VK_ERROR_EXTENSION_NOT_PRESENT), NAMED(VK_ERROR_FEATURE_NOT_PRESENT),
+        NAMED(VK_ERROR_INCOMPATIBLE_DRIVER),   NAMED(VK_ERROR_TOO_MANY_OBJECTS),
+        NAMED(VK_ERROR_UNKNOWN),
+    };
+#undef NAMED
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].result == result) return names[i].name;
+    return "VkResult";
 }
 
 vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vklm_error *error)
@@ -59,30 +52,16 @@ vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vk
 vklm_status vki_device_usable(const vklm_device *device, vklm_error *error)
 {
     if (!device->lost) return VKLM_OK;
-    return vki_fail(error, VKLM_DEVICE_LOST, "%s was lost; destroy it with all its models and make a new one",
+    return vki_fail(error, VKLM_DEVICE_LOST,
+                    "%s was lost; destroy it with all its models and make a new one",
                     device->info.name);
 }
 
-/* ---- The instance ------------------------------------------------------------------------------ */
-
-/* Drivers that are not fully conformant (Vulkan over Metal) are shown only to those who ask. */
-static vklm_status portability_offered(const vki_host *host, vklm_error *error, bool *offered)
-{
-    VkExtensionProperties *all;
-    uint32_t n = 0;
-    *offered = false;
-    (void)vkEnumerateInstanceExtensionProperties(NULL, &n, NULL);
-    TRY(vki_alloc(host, n, sizeof *all, error, &all));
-    if (n && vkEnumerateInstanceExtensionProperties(NULL, &n, all) < VK_SUCCESS) n = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(all[i].extensionName, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) *offered = true;
-    vki_release(host, &all);
-    return VKLM_OK;
-}
+/* ---- The instance ---------------------------------------------------------------------------- */
 
 /* Asks for Vulkan 1.2 and no more: what vklm likes of later versions are extensions of it, and the
- * shaders' sizes are constants in the way of 1.2, which the validation layers call deprecated in 1.3. */
-static vklm_status open_instance(const vki_host *host, vklm_error *error, vki_instance_functions *fn,
+ * shaders' sizes are constants in the way of 1.2, which validation layers call outdated in 1.3. */
+static vklm_status open_instance(vklm_error *error, vki_instance_functions *fn,
                                  VkInstance *instance)
 {
     *instance = VK_NULL_HANDLE;
@@ -92,25 +71,30 @@ static vklm_status open_instance(const vki_host *host, vklm_error *error, vki_in
                         "no Vulkan loader on this machine; install libvulkan1 and a driver, e.g. "
                         "mesa-vulkan-drivers");
     if (loader < VK_API_VERSION_1_2)
-        return vki_fail(error, VKLM_NO_VULKAN, "the Vulkan loader knows only Vulkan %u.%u; update it to 1.2",
+        return vki_fail(error, VKLM_NO_VULKAN,
+                        "the Vulkan loader knows only Vulkan %u.%u; update it to 1.2",
                         VK_API_VERSION_MAJOR(loader), VK_API_VERSION_MINOR(loader));
-    bool portability;
-    TRY(portability_offered(host, error, &portability));
-    const char *extension = VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME;
     const VkApplicationInfo application = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
         .pEngineName = "vklm",
         .engineVersion = vklm_version(),
         .apiVersion = VK_API_VERSION_1_2,
     };
-    const VkInstanceCreateInfo create = {
+    /* Drivers that are not fully conformant (Vulkan over Metal) are shown only to those who ask, by
+     * an extension that older loaders lack. */
+    VkInstanceCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-        .flags = portability ? VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR : 0,
+        .flags = VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR,
         .pApplicationInfo = &application,
-        .enabledExtensionCount = portability,
-        .ppEnabledExtensionNames = &extension,
+        .enabledExtensionCount = 1,
+        .ppEnabledExtensionNames = &(const char *){VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME},
     };
-    const VkResult result = vkCreateInstance(&create, NULL, instance);
+    VkResult result = vkCreateInstance(&create, NULL, instance);
+    if (result == VK_ERROR_EXTENSION_NOT_PRESENT) {
+        create.flags = 0;
+        create.enabledExtensionCount = 0;
+        result = vkCreateInstance(&create, NULL, instance);
+    }
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) return vki_fail(error, VKLM_NO_VULKAN, NO_DRIVER);
     TRY(vki_check(NULL, result, "vkCreateInstance", error));
     vki_loader_instance_functions(*instance, fn);
@@ -118,8 +102,9 @@ static vklm_status open_instance(const vki_host *host, vklm_error *error, vki_in
 }
 
 /* *probes: as many as *count, owned by the caller; NULL after a failure. */
-static vklm_status probe_all(const vki_host *host, const vki_instance_functions *fn, VkInstance instance,
-                             vklm_error *error, vki_probe **probes, uint32_t *count)
+static vklm_status probe_all(const vki_host *host, const vki_instance_functions *fn,
+                             VkInstance instance, vklm_error *error, vki_probe **probes,
+                             uint32_t *count)
 {
     vklm_status status = VKLM_OK;
     VkPhysicalDevice *all = NULL;
@@ -157,19 +142,20 @@ vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos, uint32_
     uint32_t n;
     vki_probe *probes = NULL;
     vklm_status status;
-    TRY_OR_FAIL(open_instance(&host, error, &fn, &instance));
+    TRY_OR_FAIL(open_instance(error, &fn, &instance));
     TRY_OR_FAIL(probe_all(&host, &fn, instance, error, &probes, &n));
     *count = n;
     for (uint32_t i = 0; i < n && i < capacity; i++) infos[i] = probes[i].info;
     if (infos && capacity < n)
-        status = vki_fail(error, VKLM_BUFFER_TOO_SMALL, "room for %u devices, but there are %u", capacity, n);
+        status = vki_fail(error, VKLM_BUFFER_TOO_SMALL, "room for %u devices, but there are %u",
+                          capacity, n);
 fail:
     vki_release(&host, &probes);
     if (instance) fn.DestroyInstance(instance, NULL);
     return status;
 }
 
-/* ---- The device -------------------------------------------------------------------------------- */
+/* ---- The device ------------------------------------------------------------------------------ */
 
 static vklm_status read_params(const vklm_device_params *params, vklm_error *error,
                                vklm_device_params *own)
@@ -226,7 +212,8 @@ static vklm_status open_device(vklm_device *device, const vki_probe *probe, vklm
         .enabledExtensionCount = probe->n_extensions,
         .ppEnabledExtensionNames = probe->extensions,
     };
-    const VkResult result = device->instance_fn.CreateDevice(probe->physical, &create, NULL, &device->device);
+    const VkResult result =
+        device->instance_fn.CreateDevice(probe->physical, &create, NULL, &device->device);
     TRY(vki_check(device, result, "vkCreateDevice", error));
     vki_loader_device_functions(&device->instance_fn, device->device, &device->fn);
     device->fn.vkGetDeviceQueue(device->device, probe->queue_family, 0, &device->queue);
@@ -245,7 +232,8 @@ static vklm_status create_pipeline_objects(vklm_device *device, vklm_error *erro
     VkResult result =
         device->fn.vkCreatePipelineLayout(device->device, &layout, NULL, &device->pipeline_layout);
     TRY(vki_check(device, result, "vkCreatePipelineLayout", error));
-    result = device->fn.vkCreatePipelineCache(device->device, &cache, NULL, &device->pipeline_cache);
+    result =
+        device->fn.vkCreatePipelineCache(device->device, &cache, NULL, &device->pipeline_cache);
     return vki_check(device, result, "vkCreatePipelineCache", error);
 }
 
@@ -253,7 +241,8 @@ vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *err
                                vklm_device **device_out)
 {
     vki_error_clear(error);
-    if (!device_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_device_create: device_out is NULL");
+    if (!device_out)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_device_create: device_out is NULL");
     *device_out = NULL;
     vklm_device_params own;
     TRY(read_params(params, error, &own));
@@ -269,14 +258,15 @@ vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *err
     char reason[sizeof device->info.reason];
     uint32_t count, index;
     TRY_OR_FAIL(copy_shader_dir(device, own.shader_dir, error));
-    TRY_OR_FAIL(open_instance(&host, error, &device->instance_fn, &device->instance));
+    TRY_OR_FAIL(open_instance(error, &device->instance_fn, &device->instance));
     TRY_OR_FAIL(probe_all(&host, &device->instance_fn, device->instance, error, &probes, &count));
     TRY_OR_FAIL(vki_choose_device(own.select, probes, count, error, &index, reason));
     adopt_probe(device, &probes[index], own.block_limit_bytes);
     memcpy(device->info.reason, reason, sizeof reason);
     TRY_OR_FAIL(open_device(device, &probes[index], error));
     TRY_OR_FAIL(create_pipeline_objects(device, error));
-    vki_log(&host, VKLM_LOG_INFO, "device: %s, %s; chosen: %s", device->info.name, device->info.driver, reason);
+    vki_log(&host, VKLM_LOG_INFO, "device: %s, %s; chosen: %s", device->info.name,
+            device->info.driver, reason);
     *device_out = device;
     device = NULL;
 fail:

@@ -1,7 +1,7 @@
 /* device.h - one Vulkan device, own instance included: choice, features, limits, function table.
  *
- * The public vklm_device is this struct. Everything that another layer needs to know of the hardware
- * is read here once. No vk* symbol is visible outside: volk's names are prefixed at build time.
+ * The public vklm_device is this struct. What another layer needs to know of the hardware is read
+ * here once. No vk* symbol is visible outside: volk's names are prefixed at build time.
  */
 #ifndef VKI_DEVICE_H
 #define VKI_DEVICE_H
@@ -19,10 +19,10 @@ typedef struct vki_limits {
     uint32_t max_grid[3];
     uint32_t shared_bytes;
     uint64_t max_block_bytes;          /* of one allocation */
-    double timestamp_ns;               /* per tick; 0: no timestamps */
+    double timestamp_ns;               /* per tick; 0: no timestamps that the host can reset */
+    uint64_t timestamp_mask;           /* the bits that count */
     bool fast_packed_dot;              /* four products of bytes in an instruction, or software */
-    bool is_cpu;                       /* software Vulkan: prefers few lanes a row, no shared memory */
-    bool has_int8, has_int16, has_float16, has_integer_dot; /* in shaders; enabled where present */
+    bool is_cpu;                       /* software Vulkan: few lanes a row, no shared memory */
 } vki_limits;
 
 struct vklm_device {
@@ -47,8 +47,8 @@ struct vklm_device {
     uint64_t memory_used;              /* bytes of device memory allocated now */
 };
 
-/* OK, or the status and text of a failed Vulkan call; sets device->lost. `what` names the call or the
- * thing: "vkQueueSubmit", "memory for the KV cache". */
+/* OK, or the status and text of a failed Vulkan call; sets device->lost. `what` names the call or
+ * the thing: "vkQueueSubmit", "memory for the KV cache". */
 vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vklm_error *error);
 
 /* DEVICE_LOST where the device was lost before. */

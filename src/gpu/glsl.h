@@ -4,8 +4,8 @@
 
 #include "gpu/pipeline.h"
 
-/* Compiles dir/shader->source with shader->defines. *words is the caller's, released through `host`.
- * SHADER_ERROR carries the compiler's text with file and line. */
+/* Compiles dir/shader->source with shader->defines. *words is the caller's, released through
+ * `host`. SHADER_ERROR carries the compiler's text with file and line. */
 vklm_status vki_glsl_compile(const vki_host *host, const char *dir, const vki_shader *shader,
                              vklm_error *error, uint32_t **words, size_t *size_bytes);
 

@@ -1,8 +1,8 @@
 /* memory.c - buffers with their own allocation, and pools of large blocks.
  *
- * A memory type is chosen by what a kind must have, would like and would rather avoid; where its heap
- * is full the next best type is tried. Device memory of discrete GPUs stays unmapped even where it
- * could be mapped: mapped heaps are small or slow on some drivers.
+ * A memory type is chosen by what a kind must have, would like and would rather avoid; where its
+ * heap is full the next best type is tried. Device memory of discrete GPUs stays unmapped even
+ * where it could be mapped: mapped heaps are small or slow on some drivers.
  */
 #include "gpu/memory.h"
 
@@ -10,8 +10,8 @@
 
 enum {
     SLICE_ALIGNMENT = 256, /* the widest cache line and copy granularity of current GPUs */
-    /* A driver call and an entry in a table of some 4096, however small: below this size the memory is
-     * cheap, and the validation layers ask for sub-allocation. */
+    /* A driver call and an entry in a table of some 4096, however small: below this size the memory
+     * is cheap, and the validation layers ask for sub-allocation. */
     SMALLEST_ALLOCATION = 1 << 20,
 };
 
@@ -40,9 +40,10 @@ static type_wish wish_of(const vklm_device *device, vki_memory_kind kind)
     return (type_wish){mapped, 0, local | cached};
 }
 
-/* The best of the types allowed by `bits`, or UINT32_MAX. Types with properties beyond the four plain
- * ones (protected, lazily allocated, a vendor's) need features that are not enabled. */
-static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t bits, type_wish wish)
+/* The best of the types allowed by `bits`, or UINT32_MAX. Types with properties beyond the four
+ * plain ones (protected, lazily allocated, a vendor's) need features that are not enabled. */
+static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t bits,
+                          type_wish wish)
 {
     const VkMemoryPropertyFlags plain =
         VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -51,8 +52,10 @@ static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32
     int best_score = 0;
     for (uint32_t i = 0; i < memory->memoryTypeCount; i++) {
         const VkMemoryPropertyFlags flags = memory->memoryTypes[i].propertyFlags;
-        if (!(bits & (1u << i)) || (flags & ~plain) || (flags & wish.required) != wish.required) continue;
-        const int score = ((flags & wish.wanted) == wish.wanted ? 2 : 0) - ((flags & wish.unwanted) ? 1 : 0);
+        if (!(bits & (1u << i)) || (flags & ~plain) || (flags & wish.required) != wish.required)
+            continue;
+        const int score =
+            ((flags & wish.wanted) == wish.wanted ? 2 : 0) - ((flags & wish.unwanted) ? 1 : 0);
         if (best != UINT32_MAX && score <= best_score) continue;
         best = i;
         best_score = score;
@@ -62,10 +65,11 @@ static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32
 
 static vklm_status out_of_memory(uint64_t size_bytes, const char *what, vklm_error *error)
 {
-    return vki_fail(error, VKLM_OUT_OF_DEVICE_MEMORY,
-                    "%s: the device has no %.4g MiB left; use a smaller model or context, or close other "
-                    "programs that use the GPU",
-                    what, (double)size_bytes / (1 << 20));
+    return vki_fail(
+        error, VKLM_OUT_OF_DEVICE_MEMORY,
+        "%s: the device has no %.4g MiB left; use a smaller model or context, or close other "
+        "programs that use the GPU",
+        what, (double)size_bytes / (1 << 20));
 }
 
 static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t type_bits,
@@ -100,7 +104,8 @@ static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t 
 static vklm_status map_and_address(vklm_device *device, vki_memory_kind kind, uint32_t type,
                                    const char *what, vklm_error *error, vki_buffer *buffer)
 {
-    VkResult result = device->fn.vkBindBufferMemory(device->device, buffer->buffer, buffer->memory, 0);
+    VkResult result =
+        device->fn.vkBindBufferMemory(device->device, buffer->buffer, buffer->memory, 0);
     TRY(vki_check(device, result, what, error));
     const VkBufferDeviceAddressInfo address = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
@@ -110,7 +115,8 @@ static vklm_status map_and_address(vklm_device *device, vki_memory_kind kind, ui
     const VkMemoryPropertyFlags mapped =
         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     const VkMemoryPropertyFlags flags = device->memory_properties.memoryTypes[type].propertyFlags;
-    if ((flags & mapped) != mapped || (kind == VKI_MEMORY_DEVICE && !is_unified(device))) return VKLM_OK;
+    if ((flags & mapped) != mapped || (kind == VKI_MEMORY_DEVICE && !is_unified(device)))
+        return VKLM_OK;
     void *bytes = NULL;
     result = device->fn.vkMapMemory(device->device, buffer->memory, 0, VK_WHOLE_SIZE, 0, &bytes);
     TRY(vki_check(device, result, what, error));
@@ -124,10 +130,11 @@ vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_
     *buffer = (vki_buffer){.size_bytes = size_bytes};
     TRY(vki_device_usable(device, error));
     if (kind == VKI_MEMORY_DEVICE && size_bytes > device->limits.max_block_bytes)
-        return vki_fail(error, VKLM_OUT_OF_DEVICE_MEMORY,
-                        "%s needs %.4g MiB in one piece, but blocks of device memory end at %.4g MiB here",
-                        what, (double)size_bytes / (1 << 20),
-                        (double)device->limits.max_block_bytes / (1 << 20));
+        return vki_fail(
+            error, VKLM_OUT_OF_DEVICE_MEMORY,
+            "%s needs %.4g MiB in one piece, but blocks of device memory end at %.4g MiB here",
+            what, (double)size_bytes / (1 << 20),
+            (double)device->limits.max_block_bytes / (1 << 20));
     vklm_status status;
     const VkBufferCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -138,7 +145,8 @@ vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_
     };
     VkMemoryRequirements needs;
     uint32_t type;
-    const VkResult result = device->fn.vkCreateBuffer(device->device, &create, NULL, &buffer->buffer);
+    const VkResult result =
+        device->fn.vkCreateBuffer(device->device, &create, NULL, &buffer->buffer);
     TRY_OR_FAIL(vki_check(device, result, what, error));
     device->fn.vkGetBufferMemoryRequirements(device->device, buffer->buffer, &needs);
     buffer->allocated_bytes = vki_max(needs.size, SMALLEST_ALLOCATION);
@@ -160,7 +168,7 @@ void vki_buffer_destroy(vklm_device *device, vki_buffer *buffer)
     *buffer = (vki_buffer){0};
 }
 
-/* ---- Pools --------------------------------------------------------------------------------------- */
+/* ---- Pools ----------------------------------------------------------------------------------- */
 
 void vki_pool_init(vki_pool *pool, vklm_device *device, const char *what, uint64_t block_bytes)
 {
@@ -242,7 +250,8 @@ static bool join_next(vki_pool *pool, size_t i)
 {
     vki_slice *slices = pool->free_slices;
     for (size_t k = 0; k < pool->n_free; k++) {
-        if (slices[k].block != slices[i].block || slices[k].offset != slices[i].offset + slices[i].size_bytes)
+        if (slices[k].block != slices[i].block ||
+            slices[k].offset != slices[i].offset + slices[i].size_bytes)
             continue;
         slices[i].size_bytes += slices[k].size_bytes;
         slices[k] = slices[--pool->n_free];

@@ -1,7 +1,7 @@
 /* memory.h - device memory: buffers with an address, and pools that cut few large blocks.
  *
- * Everything shaders touch is reached by device address. Device-local memory is mapped only where it
- * is the machine's main memory (unified memory, software Vulkan); else uploads go through staging.
+ * Everything shaders touch is reached by device address. Device-local memory is mapped only where
+ * it is the machine's main memory (unified, software Vulkan); else uploads go through staging.
  */
 #ifndef VKI_MEMORY_H
 #define VKI_MEMORY_H
@@ -12,7 +12,7 @@ typedef enum vki_memory_kind {
     VKI_MEMORY_DEVICE,   /* device-local; mapped where unified */
     VKI_MEMORY_SHARED,   /* host-visible and coherent, device-local where the device has such: small
                             state that both sides write */
-    VKI_MEMORY_READBACK, /* host-visible, coherent, cached where possible: large results for the host */
+    VKI_MEMORY_READBACK, /* host-visible, coherent, cached where possible: large results */
     VKI_MEMORY_STAGING,  /* host-visible, coherent: uploads */
 } vki_memory_kind;
 
@@ -46,7 +46,7 @@ typedef struct vki_slice {
 typedef struct vki_pool {
     vklm_device *device;       /* borrowed */
     const char *what;          /* for errors: "the KV cache" */
-    uint64_t block_bytes;      /* of the blocks to come; a larger slice gets a block of its own size */
+    uint64_t block_bytes;      /* of blocks to come; a larger slice gets one of its own size */
     vki_buffer *blocks;        /* owned */
     size_t n_blocks, blocks_capacity;
     vki_slice *free_slices;    /* owned: what is not taken, sizes rounded up to 256 */
@@ -56,14 +56,14 @@ typedef struct vki_pool {
 /* block_bytes is lowered to the device's limit (and to device params' block_limit_bytes). */
 void vki_pool_init(vki_pool *pool, vklm_device *device, const char *what, uint64_t block_bytes);
 void vki_pool_free(vki_pool *pool);
-/* OUT_OF_DEVICE_MEMORY for a size over limits.max_block_bytes too, with the limit in the text. A size
- * of 0 takes the least there is. */
+/* OUT_OF_DEVICE_MEMORY for a size over limits.max_block_bytes too, with the limit in the text. A
+ * size of 0 takes the least there is. */
 vklm_status vki_pool_take(vki_pool *pool, uint64_t size_bytes, vklm_error *error, vki_slice *slice);
 vklm_status vki_pool_give(vki_pool *pool, const vki_slice *slice, vklm_error *error);
 
-/* Uploads into slices. On mapped memory writes are direct; else through a staging buffer of two halves,
- * each submitted when full. Usage: begin; for each piece: map, fill what map gave; finish submits and
- * waits for the last copies. What is uploaded is visible to recordings submitted after finish. */
+/* Uploads into slices. On mapped memory writes are direct; else through a staging buffer of two
+ * halves, each submitted when full. Usage: begin; for each piece: map, fill what map gave; finish
+ * submits and waits for the last copies. Recordings submitted after that see what was uploaded. */
 typedef struct vki_upload {
     vklm_device *device;       /* borrowed */
     vki_buffer staging;        /* owned, like the halves: made on first use */
@@ -84,10 +84,11 @@ enum { VKI_UPLOAD_HALF_BYTES = 16 << 20 };
 vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error *error);
 /* *bytes: size_bytes (at most VKI_UPLOAD_HALF_BYTES) of host memory for what belongs `offset` bytes
  * behind the slice's start. Undefined until filled; fill it before the next call. */
-vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_slice *slice, uint64_t offset,
-                           uint64_t size_bytes, vklm_error *error, uint8_t **bytes);
+vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_slice *slice,
+                           uint64_t offset, uint64_t size_bytes, vklm_error *error,
+                           uint8_t **bytes);
 vklm_status vki_upload_finish(vki_upload *upload, vklm_error *error);
-/* Safe on a zeroed upload and after a failure: waits for copies under way, unless the device is lost. */
+/* Safe on a zeroed upload and after a failure; waits for copies under way on a working device. */
 void vki_upload_free(vki_upload *upload);
 
 #endif

@@ -48,7 +48,7 @@ void vki_pipelines_free(vki_pipelines *pipelines);
 /* Finds or makes it. SHADER_ERROR carries the compiler's text; unknown names are our own mistake
  * (SHADER_ERROR too, naming the shader). With subgroup_size set and limits.subgroup_control, the
  * pipeline requires that size and full subgroups; without control the field is ignored. */
-vklm_status vki_pipeline_get(vki_pipelines *pipelines, const vki_pipeline_key *key, vklm_error *error,
-                             const vki_pipeline **pipeline_out);
+vklm_status vki_pipeline_get(vki_pipelines *pipelines, const vki_pipeline_key *key,
+                             vklm_error *error, const vki_pipeline **pipeline_out);
 
 #endif

@@ -1,7 +1,7 @@
 /* plan.c - the list of dispatches, and the barriers that its declared ranges call for.
  *
- * Barriers are placed greedily: a dispatch gets one only where it conflicts with something since the
- * last barrier. For a list in fixed order, with barriers that order everything, that is the fewest.
+ * Barriers are placed greedily: a dispatch gets one only where it conflicts with something since
+ * the last barrier. For a list in fixed order and barriers that order everything, these are fewest.
  */
 #include "gpu/plan.h"
 
@@ -29,7 +29,8 @@ vklm_status vki_plan_add(vki_plan *plan, const vki_dispatch *dispatch, vklm_erro
     assert(dispatch->n_reads <= VKI_MAX_READS && dispatch->n_writes <= VKI_MAX_WRITES);
     assert(dispatch->push_bytes <= VKI_PUSH_BYTES && dispatch->push_bytes % 4 == 0);
     if (dispatch->grid[0] == 0 || dispatch->grid[1] == 0 || dispatch->grid[2] == 0) return VKLM_OK;
-    TRY(vki_grow(plan->host, plan->n + 1, sizeof *plan->items, error, &plan->items, &plan->capacity));
+    TRY(vki_grow(plan->host, plan->n + 1, sizeof *plan->items, error, &plan->items,
+                 &plan->capacity));
     plan->items[plan->n++] = *dispatch;
     return VKLM_OK;
 }

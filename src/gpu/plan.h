@@ -1,8 +1,8 @@
 /* plan.h - work for the GPU as data: a list of dispatches with what they read, write and cost.
  *
- * kernel/ appends, record.c turns a plan into command buffers and computes the barriers; a plan can be
- * printed, counted and checked without recording it. Ranges are device addresses; things without a
- * fixed address (the KV cache of layer l) take a range above VKI_VIRTUAL_RANGE.
+ * kernel/ appends, record.c turns a plan into command buffers and computes the barriers; a plan can
+ * be printed, counted and checked without recording it. Ranges are device addresses; things without
+ * a fixed address (the KV cache of layer l) take a range above VKI_VIRTUAL_RANGE.
  */
 #ifndef VKI_PLAN_H
 #define VKI_PLAN_H
@@ -47,8 +47,8 @@ static inline vki_range vki_range_of(uint64_t address, uint64_t size_bytes)
     return (vki_range){address, address + size_bytes};
 }
 
-/* For each dispatch whether a barrier must stand before it: barrier_before[i], i < plan->n. A barrier
- * orders everything before it with everything after it. As few as the order of the list allows. */
+/* For each dispatch whether a barrier must stand before it: barrier_before[i], i < plan->n. A
+ * barrier orders all before it with all after it. As few as the order of the list allows. */
 void vki_plan_barriers(const vki_plan *plan, bool *barrier_before);
 
 #endif

@@ -1,4 +1,4 @@
-/* probe.c - reads a physical device: name, limits, memory, queue, and what of vklm's needs it lacks.
+/* probe.c - reads a physical device: name, limits, memory, queue, and what it lacks for vklm.
  *
  * Requirements stand in two tables, one of feature bits and one of subgroup operations, so that a
  * refusal names every missing one. Structs that the device's Vulkan version does not know are never
@@ -34,6 +34,7 @@ static const feature features_wanted[] = {
     V12(shaderFloat16, false),
     V12(shaderSubgroupExtendedTypes, false),
     V12(subgroupBroadcastDynamicId, false),
+    V12(hostQueryReset, false),
     CONTROL(subgroupSizeControl),
     CONTROL(computeFullSubgroups),
     DOT(shaderIntegerDotProduct),
@@ -46,7 +47,7 @@ static VkBool32 *feature_bit(vki_features *features, const feature *wanted)
     return (VkBool32 *)(void *)((char *)features + wanted->offset);
 }
 
-/* Adds a name to info.missing; one that no longer fits is dropped: the first are enough to refuse. */
+/* Adds a name to info.missing; one that no longer fits is dropped: the first will do to refuse. */
 static void add_missing(vklm_device_info *info, const char *name)
 {
     const size_t used = strlen(info->missing);
@@ -99,7 +100,8 @@ static vklm_status read_extensions(const vki_host *host, const vki_instance_func
     uint32_t n = 0;
     (void)fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, NULL);
     TRY(vki_alloc(host, n, sizeof *all, error, &all));
-    if (n && fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, all) < VK_SUCCESS) n = 0;
+    if (n && fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, all) < VK_SUCCESS)
+        n = 0;
     const char *const known[] = {
         VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
         VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
@@ -135,13 +137,20 @@ static vklm_status find_queue(const vki_host *host, const vki_instance_functions
     fn->GetPhysicalDeviceQueueFamilyProperties(probe->physical, &n, families);
     uint32_t best = n;
     for (uint32_t i = 0; i < n; i++) {
-        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0) continue;
+        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0)
+            continue;
         const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
-        if (best == n || (compute_only && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT))) best = i;
+        if (best == n || (compute_only && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT)))
+            best = i;
     }
-    if (best == n) add_missing(&probe->info, "a compute queue");
-    else if (families[best].timestampValidBits == 0) probe->limits.timestamp_ns = 0;
-    probe->queue_family = best;
+    if (best == n) {
+        add_missing(&probe->info, "a compute queue");
+    } else {
+        const uint32_t bits = families[best].timestampValidBits;
+        if (bits == 0) probe->limits.timestamp_ns = 0;
+        probe->limits.timestamp_mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+        probe->queue_family = best;
+    }
     vki_release(host, &families);
     return VKLM_OK;
 }
@@ -151,7 +160,8 @@ static void read_memory(const vki_instance_functions *fn, vki_probe *probe)
     fn->GetPhysicalDeviceMemoryProperties(probe->physical, &probe->memory);
     for (uint32_t i = 0; i < probe->memory.memoryHeapCount; i++) {
         const VkMemoryHeap *heap = &probe->memory.memoryHeaps[i];
-        if ((heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) && heap->size > probe->info.memory_bytes)
+        if ((heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) &&
+            heap->size > probe->info.memory_bytes)
             probe->info.memory_bytes = heap->size;
     }
 }
@@ -213,15 +223,11 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .max_workgroup_invocations = limits->maxComputeWorkGroupInvocations,
         .shared_bytes = limits->maxComputeSharedMemorySize,
         .max_block_bytes = v11.maxMemoryAllocationSize,
-        .timestamp_ns = (double)limits->timestampPeriod,
+        .timestamp_ns = features.v12.hostQueryReset ? (double)limits->timestampPeriod : 0,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
         .fast_packed_dot = features.integer_dot.shaderIntegerDotProduct &&
                            (dot.integerDotProduct4x8BitPackedSignedAccelerated ||
                             probe->info.type == VKLM_DEVICE_CPU),
-        .has_int8 = features.v12.shaderInt8,
-        .has_int16 = features.core.features.shaderInt16,
-        .has_float16 = features.v12.shaderFloat16,
-        .has_integer_dot = features.integer_dot.shaderIntegerDotProduct,
     };
     memcpy(probe->limits.max_grid, limits->maxComputeWorkGroupCount, sizeof probe->limits.max_grid);
     probe->info.subgroup_size = v11.subgroupSize;

@@ -26,7 +26,7 @@ typedef struct vki_features {
     VkPhysicalDeviceShaderIntegerDotProductFeatures integer_dot;
 } vki_features;
 
-/* Fills *probe; what a device lacks is named in info.missing. Fails where the host has no memory. */
+/* Fills *probe; info.missing names what the device lacks. Fails where the host has no memory. */
 vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions *fn,
                              VkPhysicalDevice physical, vklm_error *error, vki_probe *probe);
 
@@ -34,8 +34,8 @@ vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions 
 void vki_probe_features(const vki_instance_functions *fn, const vki_probe *probe,
                         vki_features *features);
 
-/* Index of the device that `select` (of vklm_device_params) means, and why, in `reason` of 256 bytes.
- * INVALID_ARGUMENT and DEVICE_UNSUITABLE list what there is. */
+/* Index of the device that `select` (of vklm_device_params) means, and why, in `reason` of 256
+ * bytes. INVALID_ARGUMENT and DEVICE_UNSUITABLE list what there is. */
 vklm_status vki_choose_device(const char *select, const vki_probe *probes, uint32_t count,
                               vklm_error *error, uint32_t *index, char *reason);
 

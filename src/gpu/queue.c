@@ -1,20 +1,15 @@
 /* queue.c - submits units, waits on one timeline, and learns how long the device takes.
  *
  * The timeline is only ever waited on, with a timeout of 0 to poll: drivers are less than agreed on
- * reading its counter. What a submit cost the device is the time from when it could start (submitted,
- * and the one before it seen finished) to when it was seen finished. A wait that blocked until the end
- * saw that moment; one that found the work already done came later and knows only an upper bound.
+ * reading its counter. What a submit took is read from the device's own timestamps, because a
+ * program that polls once a frame sees everything finish a frame later. Without them it is the time
+ * until the work was seen finished: too much, which makes slices small but never late.
  */
 #include "gpu/record.h"
 
 #include "base/checked.h"
 #include "base/os.h"
 
-enum {
-    IN_FLIGHT = sizeof((vki_queue *)0)->in_flight / sizeof((vki_queue *)0)->in_flight[0],
-    /* A wait that returned sooner found the work done: a wake-up alone takes longer. */
-    BLOCKED_NS = 20000,
-};
 static const double SMOOTHING = 0.25; /* weight of a new measurement: one odd submit moves little */
 
 vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *error)
@@ -25,8 +20,10 @@ vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *er
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
         .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
     };
-    const VkSemaphoreCreateInfo create = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    const VkResult result = device->fn.vkCreateSemaphore(device->device, &create, NULL, &queue->timeline);
+    const VkSemaphoreCreateInfo create = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+                                          .pNext = &type};
+    const VkResult result =
+        device->fn.vkCreateSemaphore(device->device, &create, NULL, &queue->timeline);
     return vki_check(device, result, "vkCreateSemaphore", error);
 }
 
@@ -41,22 +38,34 @@ void vki_queue_free(vki_queue *queue)
     *queue = (vki_queue){0};
 }
 
-vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t count, vklm_error *error,
-                             uint64_t *value_out)
+static vki_submit *submit_of(vki_queue *queue, uint64_t value)
+{
+    return &queue->in_flight[value % VKI_IN_FLIGHT];
+}
+
+vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t count,
+                             vklm_error *error, uint64_t *value_out)
 {
     vklm_device *device = queue->device;
     *value_out = 0;
     TRY(vki_device_usable(device, error));
-    if (queue->submitted - queue->finished == IN_FLIGHT) {
+    if (queue->submitted - queue->finished == VKI_IN_FLIGHT) {
         bool done;
         TRY(vki_queue_wait(queue, queue->finished + 1, UINT64_MAX, error, &done));
     }
     TRY(vki_grow(&device->host, count, sizeof *queue->commands, error, &queue->commands,
                  &queue->commands_capacity));
-    uint64_t cost = 0;
+    vki_submit note = {.submitted_ns = vki_now_ns()};
     for (size_t i = 0; i < count; i++) {
         queue->commands[i] = units[i].command;
-        cost += units[i].cost;
+        note.cost += units[i].cost;
+        note.queries = units[i].queries;
+        note.end_query = units[i].query + 1;
+    }
+    if (note.queries) {
+        note.begin_query = units[0].query;
+        device->fn.vkResetQueryPool(device->device, note.queries, note.begin_query,
+                                    note.end_query + 1 - note.begin_query);
     }
     const uint64_t value = queue->submitted + 1;
     const VkTimelineSemaphoreSubmitInfo timeline = {
@@ -72,30 +81,47 @@ vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t cou
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &queue->timeline,
     };
-    const uint64_t now = vki_now_ns();
     const VkResult result = device->fn.vkQueueSubmit(device->queue, 1, &submit, VK_NULL_HANDLE);
     TRY(vki_check(device, result, "vkQueueSubmit", error));
     queue->submitted = value;
-    queue->in_flight[value % IN_FLIGHT].value = value;
-    queue->in_flight[value % IN_FLIGHT].cost = cost;
-    queue->in_flight[value % IN_FLIGHT].submitted_ns = now;
+    *submit_of(queue, value) = note;
     *value_out = value;
     return VKLM_OK;
 }
 
-/* Takes note that everything up to `value` was seen finished at now_ns. */
-static void learn(vki_queue *queue, uint64_t value, uint64_t now_ns, bool blocked)
+static bool read_ticks(const vklm_device *device, VkQueryPool queries, uint32_t query,
+                       uint64_t *ticks)
 {
-    const uint64_t submitted_ns = queue->in_flight[(queue->finished + 1) % IN_FLIGHT].submitted_ns;
-    const uint64_t begin = vki_max(submitted_ns, queue->finished_ns);
-    uint64_t cost = 0;
-    while (queue->finished < value) cost += queue->in_flight[++queue->finished % IN_FLIGHT].cost;
-    queue->finished_ns = now_ns;
-    if (cost == 0) return;
-    const double measured = (double)(now_ns - begin) / (double)cost;
-    if (queue->ns_per_cost <= 0) queue->ns_per_cost = measured;
-    else if (blocked || measured > queue->ns_per_cost)
-        queue->ns_per_cost += SMOOTHING * (measured - queue->ns_per_cost);
+    return device->fn.vkGetQueryPoolResults(device->device, queries, query, 1, sizeof *ticks, ticks,
+                                            sizeof *ticks, VK_QUERY_RESULT_64_BIT) == VK_SUCCESS;
+}
+
+/* The time of a submit that was seen finished at now_ns: by the device's clock from its begin, or
+ * from the end of the one before where that came later; by the host's where there is no device
+ * clock, or one that claims more than the host saw. */
+static uint64_t submit_time(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
+{
+    const vki_limits *limits = &queue->device->limits;
+    const uint64_t seen_ns = now_ns - submit->submitted_ns;
+    uint64_t begin, end;
+    if (!submit->queries ||
+        !read_ticks(queue->device, submit->queries, submit->begin_query, &begin) ||
+        !read_ticks(queue->device, submit->queries, submit->end_query, &end))
+        return seen_ns;
+    const uint64_t ticks = vki_min((end - begin) & limits->timestamp_mask,
+                                   (end - queue->end_ticks) & limits->timestamp_mask);
+    queue->end_ticks = end;
+    const uint64_t ns = (uint64_t)((double)ticks * limits->timestamp_ns);
+    return ns > 0 && ns < seen_ns ? ns : seen_ns;
+}
+
+static void learn(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
+{
+    const uint64_t ns = submit_time(queue, submit, now_ns);
+    if (submit->cost == 0) return;
+    const double measured = (double)ns / (double)submit->cost;
+    const double weight = queue->ns_per_cost > 0 ? SMOOTHING : 1;
+    queue->ns_per_cost += weight * (measured - queue->ns_per_cost);
 }
 
 vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns, vklm_error *error,
@@ -111,12 +137,12 @@ vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns
         .pSemaphores = &queue->timeline,
         .pValues = &value,
     };
-    const uint64_t before = vki_now_ns();
     const VkResult result = device->fn.vkWaitSemaphores(device->device, &wait, timeout_ns);
-    const uint64_t now = vki_now_ns();
     TRY(vki_check(device, result, "vkWaitSemaphores", error));
     *done_out = result == VK_SUCCESS;
-    if (*done_out) learn(queue, value, now, now - before >= BLOCKED_NS);
+    const uint64_t now_ns = vki_now_ns();
+    while (*done_out && queue->finished < value)
+        learn(queue, submit_of(queue, ++queue->finished), now_ns);
     return VKLM_OK;
 }
 

@@ -2,8 +2,8 @@
  *
  * One barrier kind serves all: everything a compute shader wrote before is visible to every compute
  * shader after. Units follow each other on one queue in order, so a barrier at the head of one unit
- * orders it against the units before it, whether or not they share a submit. Command buffers are kept
- * and recorded again: the pool is reset as a whole.
+ * orders it against the units before it, whether or not they share a submit. Command buffers are
+ * kept and recorded again: the pool is reset as a whole.
  */
 #include "gpu/record.h"
 
@@ -28,7 +28,8 @@ vklm_status vki_recording_init(vki_recording *recording, vklm_device *device, vk
         .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .queueFamilyIndex = device->queue_family,
     };
-    const VkResult result = device->fn.vkCreateCommandPool(device->device, &create, NULL, &recording->pool);
+    const VkResult result =
+        device->fn.vkCreateCommandPool(device->device, &create, NULL, &recording->pool);
     return vki_check(device, result, "vkCreateCommandPool", error);
 }
 
@@ -37,6 +38,7 @@ void vki_recording_free(vki_recording *recording)
     vklm_device *device = recording->device;
     if (!device) return;
     device->fn.vkDestroyCommandPool(device->device, recording->pool, NULL);
+    device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
     vki_release(&device->host, &recording->units);
     vki_release(&device->host, &recording->commands);
     vki_release(&device->host, &recording->barriers);
@@ -82,6 +84,27 @@ static vklm_status allocate_commands(vki_recording *recording, vklm_error *error
     return VKLM_OK;
 }
 
+/* Room for two timestamps a unit. */
+static vklm_status allocate_queries(vki_recording *recording, vklm_error *error)
+{
+    vklm_device *device = recording->device;
+    if (device->limits.timestamp_ns <= 0 || recording->query_units >= recording->n_units)
+        return VKLM_OK;
+    device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
+    recording->queries = VK_NULL_HANDLE;
+    recording->query_units = 0;
+    const VkQueryPoolCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = 2 * (uint32_t)recording->n_units,
+    };
+    const VkResult result =
+        device->fn.vkCreateQueryPool(device->device, &create, NULL, &recording->queries);
+    TRY(vki_check(device, result, "vkCreateQueryPool", error));
+    recording->query_units = recording->n_units;
+    return VKLM_OK;
+}
+
 static void barrier(const vklm_device *device, VkCommandBuffer command, VkPipelineStageFlags from,
                     VkAccessFlags written, VkPipelineStageFlags to, VkAccessFlags used)
 {
@@ -93,7 +116,8 @@ static void barrier(const vklm_device *device, VkCommandBuffer command, VkPipeli
     device->fn.vkCmdPipelineBarrier(command, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
 }
 
-static void record_dispatches(const vki_recording *recording, const vki_plan *plan, const vki_unit *unit)
+static void record_dispatches(const vki_recording *recording, const vki_plan *plan,
+                              const vki_unit *unit)
 {
     const vklm_device *device = recording->device;
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
@@ -101,20 +125,23 @@ static void record_dispatches(const vki_recording *recording, const vki_plan *pl
     const vki_pipeline *bound = NULL; /* bindings end with the command buffer */
     /* All bytes have a value from the start: kernels set only those that they have. */
     const uint32_t zeros[VKI_PUSH_BYTES / 4] = {0};
-    device->fn.vkCmdPushConstants(unit->command, device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                                  sizeof zeros, zeros);
+    device->fn.vkCmdPushConstants(unit->command, device->pipeline_layout,
+                                  VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof zeros, zeros);
     for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
         const vki_dispatch *dispatch = &plan->items[i];
         if (recording->barriers[i])
             barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader);
         if (dispatch->pipeline != bound) {
             bound = dispatch->pipeline;
-            device->fn.vkCmdBindPipeline(unit->command, VK_PIPELINE_BIND_POINT_COMPUTE, bound->pipeline);
+            device->fn.vkCmdBindPipeline(unit->command, VK_PIPELINE_BIND_POINT_COMPUTE,
+                                         bound->pipeline);
         }
         if (dispatch->push_bytes)
-            device->fn.vkCmdPushConstants(unit->command, device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT,
-                                          0, dispatch->push_bytes, dispatch->push);
-        device->fn.vkCmdDispatch(unit->command, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
+            device->fn.vkCmdPushConstants(unit->command, device->pipeline_layout,
+                                          VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch->push_bytes,
+                                          dispatch->push);
+        device->fn.vkCmdDispatch(unit->command, dispatch->grid[0], dispatch->grid[1],
+                                 dispatch->grid[2]);
     }
 }
 
@@ -124,20 +151,29 @@ static vklm_status record_unit(vki_recording *recording, const vki_plan *plan, s
     vklm_device *device = recording->device;
     vki_unit *unit = &recording->units[index];
     unit->command = recording->commands[index];
+    unit->queries = recording->queries;
+    unit->query = 2 * (uint32_t)index;
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkResult result = device->fn.vkBeginCommandBuffer(unit->command, &begin);
     TRY(vki_check(device, result, "vkBeginCommandBuffer", error));
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    if (unit->queries)
+        device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
+                                       unit->queries, unit->query);
     if (index == 0)
         barrier(device, unit->command,
                 compute | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-                VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT,
+                VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
+                    VK_ACCESS_HOST_WRITE_BIT,
                 compute, shader);
     record_dispatches(recording, plan, unit);
     if (index + 1 == recording->n_units)
-        barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT, VK_PIPELINE_STAGE_HOST_BIT,
-                VK_ACCESS_HOST_READ_BIT);
+        barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT,
+                VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+    if (unit->queries)
+        device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+                                       unit->queries, unit->query + 1);
     result = device->fn.vkEndCommandBuffer(unit->command);
     return vki_check(device, result, "vkEndCommandBuffer", error);
 }
@@ -149,11 +185,12 @@ vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t 
     TRY(vki_device_usable(device, error));
     vklm_status status;
     VkResult result;
-    TRY_OR_FAIL(vki_grow(&device->host, plan->n, sizeof *recording->barriers, error, &recording->barriers,
-                         &recording->barriers_capacity));
+    TRY_OR_FAIL(vki_grow(&device->host, plan->n, sizeof *recording->barriers, error,
+                         &recording->barriers, &recording->barriers_capacity));
     vki_plan_barriers(plan, recording->barriers);
     TRY_OR_FAIL(cut_units(recording, plan, unit_cost, error));
     TRY_OR_FAIL(allocate_commands(recording, error));
+    TRY_OR_FAIL(allocate_queries(recording, error));
     result = device->fn.vkResetCommandPool(device->device, recording->pool, 0);
     TRY_OR_FAIL(vki_check(device, result, "vkResetCommandPool", error));
     for (size_t i = 0; i < recording->n_units; i++)

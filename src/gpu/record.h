@@ -1,8 +1,8 @@
 /* record.h - a plan as command buffers, and their submission.
  *
- * A recording is cut into units of consecutive dispatches, each a command buffer of its own, so that a
- * submit can take as many units as fit its GPU time. The first unit opens with a barrier against all
- * earlier submits, the last ends with one that makes writes visible to the host.
+ * A recording is cut into units of consecutive dispatches, each a command buffer of its own, so
+ * that a submit can take as many units as fit its GPU time. The first unit opens with a barrier
+ * against all earlier submits, the last ends with one that makes writes visible to the host.
  */
 #ifndef VKI_RECORD_H
 #define VKI_RECORD_H
@@ -11,6 +11,8 @@
 
 typedef struct vki_unit {
     VkCommandBuffer command;
+    VkQueryPool queries;      /* the recording's; of this unit: begin at 2 i, end behind it */
+    uint32_t query;
     uint64_t cost;            /* in the cost model's units, see vki_dispatch_cost */
     uint32_t first, count;    /* dispatches of the plan */
 } vki_unit;
@@ -18,6 +20,8 @@ typedef struct vki_unit {
 typedef struct vki_recording {
     vklm_device *device;      /* borrowed */
     VkCommandPool pool;       /* owned; reset by each record */
+    VkQueryPool queries;      /* owned: timestamps, two a unit; none where the device has none */
+    size_t query_units;       /* that the query pool has room for */
     vki_unit *units;          /* owned */
     size_t n_units, units_capacity;
     size_t n_commands;        /* command buffers allocated so far, reused */
@@ -36,39 +40,47 @@ void vki_recording_free(vki_recording *recording);
 
 /* Records the plan anew. unit_cost: cut a unit before a dispatch that would take it over this cost;
  * 0: one unit. The recording must not be in flight. */
-vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t unit_cost, vklm_error *error);
+vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t unit_cost,
+                       vklm_error *error);
 
 /* One queue with a timeline; each submit gets the next value. */
+typedef struct vki_submit {
+    uint64_t cost, submitted_ns;
+    VkQueryPool queries;
+    uint32_t begin_query, end_query;
+} vki_submit;
+
+enum { VKI_IN_FLIGHT = 16 };
+
 typedef struct vki_queue {
     vklm_device *device;      /* borrowed */
     VkSemaphore timeline;     /* owned */
     uint64_t submitted, finished;
-    uint64_t finished_ns;     /* when `finished` was seen */
+    uint64_t end_ticks;       /* the device's clock at the last submit's end, where it has one */
     VkCommandBuffer *commands; /* owned scratch of one submit */
     size_t commands_capacity;
     double ns_per_cost;       /* measured, smoothed; 0: not yet */
-    struct {
-        uint64_t value, cost, submitted_ns;
-    } in_flight[16];          /* ring by value */
+    vki_submit in_flight[VKI_IN_FLIGHT]; /* ring by value */
 } vki_queue;
 
 vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *error);
 /* Waits for what is in flight, unless the device is lost. */
 void vki_queue_free(vki_queue *queue);
 
-/* One vkQueueSubmit of `count` consecutive units; *value_out is what to wait for. At most 16 in flight. */
-vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t count, vklm_error *error,
-                             uint64_t *value_out);
+/* One vkQueueSubmit of `count` consecutive units of one recording; *value_out is what to wait for.
+ * With VKI_IN_FLIGHT submits under way it first waits for the oldest. */
+vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t count,
+                             vklm_error *error, uint64_t *value_out);
 
 /* Waits up to timeout_ns (0: polls, with vkWaitSemaphores, which works on every driver) for value;
- * *done_out says whether it has finished. Learns ns_per_cost from what finished: the time from when
- * the device was free and the work submitted until it was seen finished (an upper bound when polled
- * seldom; smoothed, and only lowered by waits that blocked). */
+ * *done_out says whether it has finished. Learns ns_per_cost from what finished: from the device's
+ * timestamps where it has them, else from when the work was seen finished (see queue.c). */
 vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns, vklm_error *error,
                            bool *done_out);
 
 /* How many of the units from `units` on fit `limit_ns` of GPU time: at least 1. Starts small where
  * nothing is measured yet. */
-size_t vki_queue_fit(const vki_queue *queue, const vki_unit *units, size_t count, uint64_t limit_ns);
+size_t vki_queue_fit(const vki_queue *queue, const vki_unit *units, size_t count,
+                     uint64_t limit_ns);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "base/checked.h"
 
-enum { COPY_ALIGNMENT = 16 }; /* of pieces in the staging buffer: whole vectors for the caller's stores */
+enum { COPY_ALIGNMENT = 16 }; /* of pieces in staging: whole vectors for the caller's stores */
 
 vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error *error)
 {
@@ -26,7 +26,8 @@ static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *er
         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
         .queueFamilyIndex = device->queue_family,
     };
-    VkResult result = device->fn.vkCreateCommandPool(device->device, &pool, NULL, &upload->halves[half].pool);
+    VkResult result =
+        device->fn.vkCreateCommandPool(device->device, &pool, NULL, &upload->halves[half].pool);
     TRY(vki_check(device, result, "vkCreateCommandPool", error));
     const VkCommandBufferAllocateInfo command = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -34,7 +35,8 @@ static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *er
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    result = device->fn.vkAllocateCommandBuffers(device->device, &command, &upload->halves[half].command);
+    result = device->fn.vkAllocateCommandBuffers(device->device, &command,
+                                                 &upload->halves[half].command);
     TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     result = device->fn.vkCreateFence(device->device, &fence, NULL, &upload->halves[half].fence);
@@ -68,8 +70,9 @@ static void release_staging(vki_upload *upload)
 static vklm_status create_staging(vki_upload *upload, vklm_error *error)
 {
     vklm_status status;
-    TRY_OR_FAIL(vki_buffer_create(upload->device, VKI_MEMORY_STAGING, 2 * (uint64_t)VKI_UPLOAD_HALF_BYTES,
-                                  "the staging buffer", error, &upload->staging));
+    TRY_OR_FAIL(vki_buffer_create(upload->device, VKI_MEMORY_STAGING,
+                                  2 * (uint64_t)VKI_UPLOAD_HALF_BYTES, "the staging buffer", error,
+                                  &upload->staging));
     TRY_OR_FAIL(create_half(upload, 0, error));
     TRY_OR_FAIL(create_half(upload, 1, error));
     return VKLM_OK;
@@ -92,7 +95,8 @@ static vklm_status submit_half(vki_upload *upload, vklm_error *error)
         .commandBufferCount = 1,
         .pCommandBuffers = &command,
     };
-    result = device->fn.vkQueueSubmit(device->queue, 1, &submit, upload->halves[upload->current].fence);
+    result =
+        device->fn.vkQueueSubmit(device->queue, 1, &submit, upload->halves[upload->current].fence);
     TRY(vki_check(device, result, "vkQueueSubmit", error));
     upload->halves[upload->current].pending = true;
     upload->current = 1 - upload->current;
@@ -104,7 +108,8 @@ static vklm_status begin_half(vki_upload *upload, vklm_error *error)
 {
     TRY(wait_half(upload, upload->current, error));
     vklm_device *device = upload->device;
-    VkResult result = device->fn.vkResetCommandPool(device->device, upload->halves[upload->current].pool, 0);
+    VkResult result =
+        device->fn.vkResetCommandPool(device->device, upload->halves[upload->current].pool, 0);
     TRY(vki_check(device, result, "vkResetCommandPool", error));
     const VkCommandBufferBeginInfo begin = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
@@ -132,7 +137,8 @@ vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_s
     const uint64_t staged = upload->current * (uint64_t)VKI_UPLOAD_HALF_BYTES + upload->used;
     const VkBufferCopy copy = {staged, slice->offset + offset, size_bytes};
     if (size_bytes)
-        upload->device->fn.vkCmdCopyBuffer(upload->halves[upload->current].command, upload->staging.buffer,
+        upload->device->fn.vkCmdCopyBuffer(upload->halves[upload->current].command,
+                                           upload->staging.buffer,
                                            pool->blocks[slice->block].buffer, 1, &copy);
     upload->used += vki_round_up(size_bytes, COPY_ALIGNMENT);
     *bytes = upload->staging.mapped + staged;

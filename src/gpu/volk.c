@@ -1,14 +1,14 @@
-/* volk.c - the one file that instantiates volk, and the only place where its process-wide pointers are
- * written: the loader's own functions, and vkGetDeviceProcAddr while a device's table is filled. Both
- * happen under one flag, so that devices may be made on several threads at once. Everything else in the
- * library calls through tables that belong to a device.
+/* volk.c - the one file that instantiates volk, and the only place where its process-wide pointers
+ * are written: the loader's own functions, and vkGetDeviceProcAddr while a device's table is
+ * filled. Both happen under one flag, so that devices may be made on several threads at once.
+ * Everything else in the library calls through tables that belong to a device.
  */
 #define VOLK_IMPLEMENTATION
 #include "gpu/vulkan.h"
 
 #include <stdatomic.h>
 
-/* Held while the loader is opened or a table is filled, never while a driver works: spinning is fine. */
+/* Held while the loader is opened or a table is filled, never for long: spinning is fine. */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 static void lock(void)
@@ -32,7 +32,8 @@ uint32_t vki_loader_open(void)
 
 void vki_loader_instance_functions(VkInstance instance, vki_instance_functions *fn)
 {
-#define FETCH(name) fn->name = (PFN_vk##name)(void (*)(void))vkGetInstanceProcAddr(instance, "vk" #name);
+#define FETCH(name)                                                                                \
+    fn->name = (PFN_vk##name)(void (*)(void))vkGetInstanceProcAddr(instance, "vk" #name);
     VKI_INSTANCE_FUNCTIONS(FETCH)
 #undef FETCH
 }

@@ -1,8 +1,9 @@
 /* vulkan.h - Vulkan as the library sees it: no prototypes, volk's loader under prefixed names.
  *
- * volk_names.h is generated at configure time from the installed volk.h: it renames every global that
- * volk defines (vkCreateInstance -> vki_vkCreateInstance, volkInitialize -> vki_volkInitialize), so
- * that a host may link its own copy of volk or the Vulkan loader beside this library.
+ * volk_names.h is generated at configure time from the installed volk.h: it renames every global
+ * that volk defines (vkCreateInstance -> vki_vkCreateInstance, volkInitialize ->
+ * vki_volkInitialize), so that a host may link its own copy of volk or the Vulkan loader beside
+ * this library.
  */
 #ifndef VKI_VULKAN_H
 #define VKI_VULKAN_H
@@ -13,7 +14,7 @@
 #include "volk_names.h"
 #include <volk.h>
 
-/* The instance functions we call, fetched per instance: volk keeps these in process-wide pointers. */
+/* The instance functions we call, fetched per instance: volk has process-wide pointers. */
 #define VKI_INSTANCE_FUNCTIONS(X)                                                                  \
     X(DestroyInstance)                                                                             \
     X(EnumeratePhysicalDevices)                                                                    \

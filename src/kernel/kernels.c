@@ -106,20 +106,20 @@ bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w)
     return false;
 }
 
-vklm_status vki_quantize(vki_kernels *kernels, vki_span x, vki_span8 y, vklm_error *error)
+vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_span8 y, vklm_error *error)
 {
     assert(x.rows == y.rows && x.stride == y.stride);
     const uint32_t spec[] = {kernels->tuning.unit_local};
     const uint64_t bytes = (uint64_t)y.rows * y.stride;
     vki_dispatch dispatch = {
         .name = "quantize",
-        .grid = {(uint32_t)vki_div_up(y.stride / 32, spec[0]), y.rows, 1},
+        .grid = {(uint32_t)vki_div_up(vki_div_up(width, 32), spec[0]), y.rows, 1},
         .n_reads = 1, .reads = {vki_span_range(x)},
         .n_writes = 2, .writes = {vki_range_of(y.bytes, bytes), vki_range_of(y.scales, bytes / 4)},
         .cost_bytes = bytes * 5,
     };
     const struct quantize_push push = {
-        .x = x.address, .y = y.bytes, .scales = y.scales, .x_stride = x.stride};
+        .x = x.address, .y = y.bytes, .scales = y.scales, .stride = x.stride, .width = width};
     TRY(vki_find_pipeline(kernels, "quantize", spec, 1, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }

@@ -54,8 +54,8 @@ static inline vki_span8 vki_span8_rows(vki_span8 span, uint32_t first, uint32_t 
 bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w);
 bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w);
 
-/* y = int8 of x. */
-vklm_status vki_quantize(vki_kernels *kernels, vki_span x, vki_span8 y, vklm_error *error);
+/* y = int8 of the first `width` columns of x, rounded up to whole blocks. */
+vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_span8 y, vklm_error *error);
 
 /* How heads lie in a KV page: for each layer k [K][VKI_KV_PAGE_KEYS][pad], then v alike. */
 typedef struct vki_heads {

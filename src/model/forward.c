@@ -152,7 +152,7 @@ static vklm_status quantize_for(const vki_pass *pass, const vki_matrix *w, vki_s
                                 vklm_error *error)
 {
     *x8 = (vki_span8){pass->activations->bytes, pass->activations->scales, x.rows, x.stride};
-    return vki_matrix_reads_int8(pass->kernels, w) ? vki_quantize(pass->kernels, x, *x8, error) : VKLM_OK;
+    return vki_matrix_reads_int8(pass->kernels, w) ? vki_quantize(pass->kernels, x, w->cols, *x8, error) : VKLM_OK;
 }
 
 /* x += (post-norm of) w * input; the branch buffer holds what is still to be normed. */

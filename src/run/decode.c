@@ -124,8 +124,9 @@ vklm_status vki_decode_take(vklm_model *model, vklm_error *error)
         return vki_session_accept(session, (vklm_token)id, error);
     }
     if (session->params.want_logits)
-        vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_LOGITS,
-                                                 .position = (uint32_t)session->n_ids - 1,
-                                                 .logits = (const float *)(const void *)model->host_logits.mapped});
+        TRY(vki_session_event(session,
+                              &(vklm_event){.kind = VKLM_EVENT_LOGITS, .position = (uint32_t)session->n_ids - 1,
+                                            .logits = (const float *)(const void *)model->host_logits.mapped},
+                              error));
     return vki_draw(session, 0, error);
 }

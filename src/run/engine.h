@@ -78,7 +78,7 @@ struct vklm_model {
 
 typedef enum vki_phase { VKI_IDLE, VKI_PREFILL, VKI_DECODE } vki_phase;
 
-/* An event, with its text held as an offset: the text buffer moves as it grows. */
+/* An event, with its text held as an offset: the text buffer moves as it grows. DONE is not among them. */
 typedef struct vki_queued_event {
     vklm_event event;
     size_t text_at;
@@ -105,9 +105,12 @@ struct vklm_session {
 
     vki_queued_event *events;  /* owned: a queue, first_event .. n_events */
     size_t n_events, first_event, events_capacity;
-    bool events_lost;
     char *text;                /* owned: texts of the queued events */
     size_t text_len, text_capacity;
+    /* The event behind the queue, or of kind NONE. It has a place of its own, so that a generation ends with
+     * it also where the host has no memory left. */
+    vklm_event done;
+    char done_text[VKLM_ERROR_TEXT_SIZE];
 
     vklm_session_stats stats;
     uint64_t phase_began_ns;
@@ -119,15 +122,16 @@ struct vklm_session {
 vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error);
 
 /* ---- session.c ---- */
-/* Queues an event; where the host has no memory for it, the generation ends with events_lost. */
-void vki_session_event(vklm_session *session, const vklm_event *event);
-/* A token was drawn: history, text, event, and the end where it is one. */
+/* Queues an event without text. */
+vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error);
+/* A token was drawn: history, text, event, and the end where it is one. On failure nothing has changed. */
 vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error *error);
-/* The DONE event. */
+/* The DONE event; the session is idle again, and the job that worked for it drains. */
 void vki_session_finish(vklm_session *session, vklm_done_reason reason);
 void vki_session_fail(vklm_session *session, const vklm_error *failure);
-/* Whether LOGITS events wait to be taken: what they point to must not be written. */
-bool vki_session_holds_logits(const vklm_session *session);
+/* Whether LOGITS events of any session wait to be taken: host_logits, which they point to, must not be
+ * written. */
+bool vki_logits_wait(const vklm_model *model);
 /* Greedy without penalties, and nobody wants logits: the device can draw. */
 bool vki_session_device_draws(const vklm_session *session);
 

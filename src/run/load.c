@@ -8,9 +8,9 @@
 /* Activations of a prefill chunk may take so much device memory: wide models get shorter chunks. */
 static const uint64_t activation_budget = 40 << 20;
 
-static uint32_t choose_chunk_rows(const vki_hparams *hparams)
+static uint32_t choose_chunk_rows(const vki_hparams *hparams, uint64_t max_block_bytes)
 {
-    const uint64_t fit = activation_budget / vki_activation_row_bytes(hparams);
+    const uint64_t fit = vki_min(activation_budget, max_block_bytes) / vki_activation_row_bytes(hparams);
     return (uint32_t)vki_max(8, vki_min(VKI_MAX_CHUNK, fit & ~7ull));
 }
 
@@ -47,23 +47,36 @@ vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error)
     return VKLM_OK;
 }
 
+/* A count where files write 0 or less for none or all: *count is then 0 or -1. */
+static vklm_status read_count(const vki_gguf *gguf, const char *key, vklm_error *error, int32_t *count, bool *found)
+{
+    const vki_gguf_value *value = vki_gguf_find(gguf, key);
+    *found = value != NULL;
+    *count = -1;
+    if (value && !value->is_array && vki_gguf_int_at(value, 0) < 0) return VKLM_OK;
+    uint64_t wide = 0;
+    TRY(vki_gguf_u64(gguf, key, INT32_MAX, error, &wide, NULL));
+    *count = (int32_t)wide;
+    return VKLM_OK;
+}
+
 /* What general.sampling.* recommends. A value of 0 there means off where the library's 0 means default. */
 static vklm_status read_recommended(const vki_gguf *gguf, vklm_error *error, vklm_sampling *sampling)
 {
     bool found;
     float value = 0;
-    uint64_t count = 0;
+    int32_t count;
     TRY(vki_gguf_f32(gguf, "general.sampling.temp", error, &value, &found));
     if (found) sampling->temperature = value > 0 ? value : -1;
-    TRY(vki_gguf_u64(gguf, "general.sampling.top_k", INT32_MAX, error, &count, &found));
-    if (found) sampling->top_k = count ? (int32_t)count : -1;
+    TRY(read_count(gguf, "general.sampling.top_k", error, &count, &found));
+    if (found) sampling->top_k = count > 0 ? count : -1;
     TRY(vki_gguf_f32(gguf, "general.sampling.top_p", error, &sampling->top_p, NULL));
     TRY(vki_gguf_f32(gguf, "general.sampling.min_p", error, &value, &found));
     if (found) sampling->min_p = value > 0 ? value : -1;
     TRY(vki_gguf_f32(gguf, "general.sampling.penalty_repeat", error, &sampling->repeat_penalty, NULL));
-    count = 0;
-    TRY(vki_gguf_u64(gguf, "general.sampling.penalty_last_n", INT32_MAX, error, &count, &found));
-    if (found) sampling->repeat_last_n = (int32_t)count;
+    TRY(read_count(gguf, "general.sampling.penalty_last_n", error, &count, &found));
+    if (found) sampling->repeat_last_n = count;
+    if (found && count == 0) sampling->repeat_penalty = 1; /* over no tokens */
     return VKLM_OK;
 }
 
@@ -86,7 +99,7 @@ static vklm_status create_buffers(vklm_model *model, vklm_error *error)
 {
     vklm_device *device = model->device;
     const vki_hparams *h = &model->weights.hparams;
-    model->chunk_rows = choose_chunk_rows(h);
+    model->chunk_rows = choose_chunk_rows(h, device->limits.max_block_bytes);
     TRY(vki_activations_init(&model->prefill, device, h, model->chunk_rows, 1, error));
     TRY(vki_activations_init(&model->decode, device, h, VKI_MAX_BATCH, VKI_MAX_SPLITS, error));
     const uint32_t stride = (uint32_t)vki_round_up(h->n_vocab, 32);

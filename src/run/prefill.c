@@ -61,14 +61,16 @@ vklm_status vki_chunk_done(vklm_model *model, vklm_error *error)
     vki_job *job = &model->job;
     vklm_session *session = job->session;
     session->n_cached += job->rows;
-    vki_session_event(session,
-                      &(vklm_event){.kind = VKLM_EVENT_PROGRESS,
-                                    .n_done = (uint32_t)(session->n_cached - (session->n_ids - session->pending_at_start)),
-                                    .n_total = (uint32_t)session->pending_at_start});
+    const size_t pending = session->n_ids - session->n_cached;
+    TRY(vki_session_event(session,
+                          &(vklm_event){.kind = VKLM_EVENT_PROGRESS,
+                                        .n_done = (uint32_t)(session->pending_at_start - pending),
+                                        .n_total = (uint32_t)session->pending_at_start},
+                          error));
     job->next_row = job->rows - job->n_out;
     if (job->n_out > 0) return vki_logits_start(model, error);
     model->job.kind = VKI_JOB_NONE;
-    if (session->n_cached == session->n_ids) vki_session_finish(session, VKLM_DONE_PROMPT);
+    if (pending == 0) vki_session_finish(session, VKLM_DONE_PROMPT);
     return VKLM_OK;
 }
 
@@ -107,8 +109,10 @@ vklm_status vki_logits_done(vklm_model *model, vklm_error *error)
     const uint32_t group = job->group, n_left = job->rows - job->next_row - group;
     for (uint32_t i = 0; i < group && session->params.want_logits; i++) {
         const float *logits = (const float *)(const void *)model->host_logits.mapped + (size_t)i * model->logits.stride;
-        vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_LOGITS,
-                                                 .position = first + job->next_row + i, .logits = logits});
+        TRY(vki_session_event(session,
+                              &(vklm_event){.kind = VKLM_EVENT_LOGITS, .position = first + job->next_row + i,
+                                            .logits = logits},
+                              error));
     }
     job->next_row += group;
     if (n_left > 0) return VKLM_OK; /* the next group starts once the events are taken */

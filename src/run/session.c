@@ -93,18 +93,19 @@ void vklm_session_destroy(vklm_session **handle)
 
 /* ---- History ---------------------------------------------------------------------------------- */
 
-static vklm_status check_ids(const vklm_session *session, const vklm_token *ids, size_t n, size_t total,
+/* Ids that are to follow the first n_kept of the history. */
+static vklm_status check_ids(const vklm_session *session, size_t n_kept, const vklm_token *ids, size_t n,
                              vklm_error *error)
 {
     if (session->phase != VKI_IDLE)
         return vki_fail(error, VKLM_INVALID_ARGUMENT,
                         "the session is generating: cancel and take its events until DONE first");
     if (n && !ids) return vki_fail(error, VKLM_INVALID_ARGUMENT, "%zu ids, but no pointer to them", n);
-    if (total > session->context)
+    if (n > session->context - n_kept)
         return vki_fail(error, VKLM_CONTEXT_FULL,
                         "%zu tokens do not fit the session's context of %u: shorten the history, or make a "
                         "session with a larger context (the model takes %u)",
-                        total, session->context, session->model->weights.hparams.context_length);
+                        n_kept + n, session->context, session->model->weights.hparams.context_length);
     for (size_t i = 0; i < n && !session->ids_only; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= session->model->weights.hparams.n_vocab)
             return vki_fail(error, VKLM_INVALID_ARGUMENT, "id %d at %zu is outside the vocabulary of %u", ids[i],
@@ -118,14 +119,13 @@ vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, s
     vki_error_clear(error);
     if (n_reused_out) *n_reused_out = 0;
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    TRY(check_ids(session, ids, n, n, error));
+    TRY(check_ids(session, 0, ids, n, error));
     TRY(vki_grow(&session->model->device->host, n, sizeof *ids, error, &session->ids, &session->ids_capacity));
     size_t common = 0;
     while (common < n && common < session->n_cached && session->ids[common] == ids[common]) common++;
     if (n) memmove(session->ids, ids, n * sizeof *ids);
     session->n_ids = n;
     session->n_cached = common;
-    session->stats.n_reused = (uint32_t)common;
     vki_kv_trim(&session->kv, (uint32_t)common);
     if (n_reused_out) *n_reused_out = common;
     return VKLM_OK;
@@ -135,12 +135,11 @@ vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids
 {
     vki_error_clear(error);
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    TRY(check_ids(session, ids, n, session->n_ids + n, error));
+    TRY(check_ids(session, session->n_ids, ids, n, error));
     TRY(vki_grow(&session->model->device->host, session->n_ids + n, sizeof *ids, error, &session->ids,
                  &session->ids_capacity));
     if (n) memcpy(session->ids + session->n_ids, ids, n * sizeof *ids);
     session->n_ids += n;
-    session->stats.n_reused = (uint32_t)session->n_cached;
     return VKLM_OK;
 }
 
@@ -192,12 +191,14 @@ vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_par
     if (session->n_cached == session->n_ids) session->n_cached--;
     session->params = own;
     session->n_drawn = 0;
-    session->events_lost = false;
+    session->first_event = session->n_events = session->text_len = 0;
+    session->done = (vklm_event){.kind = VKLM_EVENT_NONE};
     session->pending_at_start = session->n_ids - session->n_cached;
     session->phase = VKI_PREFILL;
     session->phase_began_ns = 0;
     session->utf8 = (vki_utf8_stream){0};
     session->stats.n_prompt = (uint32_t)session->pending_at_start;
+    session->stats.n_reused = (uint32_t)session->n_cached;
     session->stats.n_generated = 0;
     session->stats.prompt_ns = session->stats.generate_ns = 0;
     atomic_store_explicit(&session->cancelled, false, memory_order_relaxed);
@@ -220,28 +221,29 @@ bool vki_session_device_draws(const vklm_session *session)
            s->presence_penalty == 0 && s->frequency_penalty == 0;
 }
 
-/* The session is idle again, and the job that worked for it drains. */
-static void end(vklm_session *session, const vklm_event *done)
+static void end(vklm_session *session, vklm_event done)
 {
     vki_job *job = &session->model->job;
     if (job->session == session) job->session = NULL;
     session->phase = VKI_IDLE;
     if (session->n_drawn == 0 && session->phase_began_ns)
         session->stats.prompt_ns = vki_now_ns() - session->phase_began_ns;
-    vki_session_event(session, done);
+    session->done = done;
+    session->done.kind = VKLM_EVENT_DONE;
+    session->done.text = session->done_text;
 }
 
 void vki_session_finish(vklm_session *session, vklm_done_reason reason)
 {
-    char tail[4];
-    const size_t len = vki_utf8_flush(&session->utf8, tail);
-    end(session, &(vklm_event){.kind = VKLM_EVENT_DONE, .reason = reason, .text = tail, .text_len = len});
+    end(session, (vklm_event){.reason = reason,
+                              .text_len = vki_utf8_flush(&session->utf8, session->done_text)});
 }
 
 void vki_session_fail(vklm_session *session, const vklm_error *failure)
 {
-    end(session, &(vklm_event){.kind = VKLM_EVENT_DONE, .reason = VKLM_DONE_ERROR, .status = failure->status,
-                               .text = failure->text, .text_len = strlen(failure->text)});
+    memcpy(session->done_text, failure->text, sizeof failure->text);
+    end(session, (vklm_event){.reason = VKLM_DONE_ERROR, .status = failure->status,
+                              .text_len = strlen(failure->text)});
 }
 
 /* Ends the prompt's time at the first token; the generation's runs from there to the last. */
@@ -257,21 +259,26 @@ static void note_time(vklm_session *session)
     session->stats.n_generated = session->n_drawn;
 }
 
-/* The token's text, as far as it makes whole characters, as an event. */
-static vklm_status emit_token(vklm_session *session, vklm_token id, bool visible, vklm_error *error)
+/* Makes room for one event more, and for so much text. */
+static vklm_status reserve_event(vklm_session *session, size_t text_bytes, vklm_error *error)
 {
     const vki_host *host = &session->model->device->host;
-    vklm_event event = {.kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids - 1};
-    char *whole = NULL;
-    if (visible) {
-        const vki_string text = vki_vocab_token_text(session->model->vocab, id);
-        TRY(vki_alloc(host, 3 * (text.len + 3), 1, error, &whole));
-        event.text_len = vki_utf8_push(&session->utf8, text.text, text.len, whole);
-        event.text = whole;
-    }
-    vki_session_event(session, &event);
-    vki_release(host, &whole);
-    return VKLM_OK;
+    if (session->first_event == session->n_events)
+        session->first_event = session->n_events = session->text_len = 0;
+    TRY(vki_grow(host, session->n_events + 1, sizeof *session->events, error, &session->events,
+                 &session->events_capacity));
+    return vki_grow(host, session->text_len + text_bytes, 1, error, &session->text, &session->text_capacity);
+}
+
+/* As much of the token's text as makes whole characters goes with it; there is room. */
+static void push_token(vklm_session *session, vklm_token id, const vki_string *text)
+{
+    vki_queued_event *queued = &session->events[session->n_events++];
+    queued->text_at = session->text_len;
+    queued->event = (vklm_event){
+        .kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids - 1,
+        .text_len = vki_utf8_push(&session->utf8, text->text, text->len, session->text + session->text_len)};
+    session->text_len += queued->event.text_len;
 }
 
 vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error *error)
@@ -283,13 +290,16 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
                         "the device gave token %d, outside the vocabulary of %u: the driver computes wrongly, or "
                         "the model file holds weights that are not numbers",
                         id, model->weights.hparams.n_vocab);
+    const bool in_vocab = known && model->vocab && (uint32_t)id < vklm_vocab_size(model->vocab);
+    const bool ends = in_vocab && !session->params.ignore_end && vklm_token_is_end(model->vocab, id);
+    vki_string text = {0};
+    if (in_vocab && !session->ids_only && !ends) text = vki_vocab_token_text(model->vocab, id);
     TRY(vki_grow(&model->device->host, session->n_ids + 1, sizeof id, error, &session->ids, &session->ids_capacity));
+    TRY(reserve_event(session, 3 * (text.len + 3), error)); /* what vki_utf8_push may write */
     session->ids[session->n_ids++] = id;
     session->n_drawn++;
     note_time(session);
-    const bool in_vocab = known && model->vocab && (uint32_t)id < vklm_vocab_size(model->vocab);
-    const bool ends = in_vocab && !session->params.ignore_end && vklm_token_is_end(model->vocab, id);
-    TRY(emit_token(session, id, in_vocab && !session->ids_only && !ends, error));
+    push_token(session, id, &text);
     if (ends) vki_session_finish(session, VKLM_DONE_END);
     else if (session->params.max_tokens && session->n_drawn >= session->params.max_tokens)
         vki_session_finish(session, VKLM_DONE_LENGTH);
@@ -300,40 +310,32 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
 
 /* ---- Events ----------------------------------------------------------------------------------- */
 
-void vki_session_event(vklm_session *session, const vklm_event *event)
+vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error)
 {
-    const vki_host *host = &session->model->device->host;
-    if (vki_grow(host, session->n_events + 1, sizeof *session->events, NULL, &session->events,
-                 &session->events_capacity) != VKLM_OK ||
-        vki_grow(host, session->text_len + event->text_len, 1, NULL, &session->text,
-                 &session->text_capacity) != VKLM_OK) {
-        session->phase = VKI_IDLE; /* ends without a word: wait_event says OUT_OF_MEMORY */
-        session->events_lost = true;
-        return;
-    }
-    session->events[session->n_events++] = (vki_queued_event){*event, session->text_len};
-    if (event->text_len) memcpy(session->text + session->text_len, event->text, event->text_len);
-    session->text_len += event->text_len;
+    TRY(reserve_event(session, 0, error));
+    session->events[session->n_events++] = (vki_queued_event){.event = *event};
+    return VKLM_OK;
 }
 
-bool vki_session_holds_logits(const vklm_session *session)
+bool vki_logits_wait(const vklm_model *model)
 {
-    for (size_t i = session->first_event; i < session->n_events; i++)
-        if (session->events[i].event.kind == VKLM_EVENT_LOGITS) return true;
+    for (const vklm_session *s = model->sessions; s; s = s->next)
+        for (size_t i = s->first_event; i < s->n_events; i++)
+            if (s->events[i].event.kind == VKLM_EVENT_LOGITS) return true;
     return false;
 }
 
 bool vklm_session_next_event(vklm_session *session, vklm_event *event_out)
 {
-    *event_out = (vklm_event){.kind = VKLM_EVENT_NONE};
-    if (session->first_event == session->n_events) {
-        session->first_event = session->n_events = session->text_len = 0;
-        return false;
+    if (session->first_event < session->n_events) {
+        const vki_queued_event *queued = &session->events[session->first_event++];
+        *event_out = queued->event;
+        event_out->text = queued->event.text_len ? session->text + queued->text_at : "";
+        return true;
     }
-    const vki_queued_event *queued = &session->events[session->first_event++];
-    *event_out = queued->event;
-    event_out->text = session->text + queued->text_at;
-    return true;
+    *event_out = session->done;
+    session->done = (vklm_event){.kind = VKLM_EVENT_NONE};
+    return event_out->kind != VKLM_EVENT_NONE;
 }
 
 vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vklm_event *event_out)
@@ -341,14 +343,15 @@ vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vk
     vki_error_clear(error);
     if (!session || !event_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no place for the event");
     while (!vklm_session_next_event(session, event_out)) {
-        if (session->events_lost)
-            return vki_fail(error, VKLM_OUT_OF_MEMORY, "no memory for the session's events: it was stopped");
         if (session->phase == VKI_IDLE)
             return vki_fail(error, VKLM_NOTHING_TO_DO, "the session is not generating and has no events left");
         /* A failure of this session's work arrives as its DONE event. */
         if (vklm_model_step(session->model, 0, NULL) != VKLM_OK) continue;
-        if (session->first_event == session->n_events && session->phase != VKI_IDLE)
-            (void)vklm_model_wait(session->model, UINT64_MAX, NULL);
+        if (session->first_event < session->n_events || session->phase == VKI_IDLE) continue;
+        if (session->model->job.in_flight == 0 && vki_logits_wait(session->model))
+            return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                            "another session's LOGITS events wait to be taken, and the model with them");
+        (void)vklm_model_wait(session->model, UINT64_MAX, NULL);
     }
     if (event_out->kind == VKLM_EVENT_DONE && event_out->reason == VKLM_DONE_ERROR)
         (void)vki_fail(error, event_out->status, "%.*s", (int)event_out->text_len, event_out->text);

@@ -65,12 +65,8 @@ static bool others_wait(const vklm_model *model, const vklm_session *session)
 static vklm_status start_job(vklm_model *model, vklm_error *error)
 {
     vklm_session *session = next_turn(model);
-    if (!session || vki_session_holds_logits(session)) return VKLM_OK;
+    if (!session || vki_logits_wait(model)) return VKLM_OK;
     model->last_turn = session;
-    if (cancelled(session)) {
-        vki_session_finish(session, VKLM_DONE_CANCELLED);
-        return VKLM_OK;
-    }
     /* The last token alone is a decode step, whether the prompt or the generation brought it. */
     const size_t pending = session->n_ids - session->n_cached;
     if (pending == 1 && !session->params.prompt_only) session->phase = VKI_DECODE;
@@ -79,19 +75,26 @@ static vklm_status start_job(vklm_model *model, vklm_error *error)
                                         : vki_chunk_start(model, session, error);
 }
 
+/* Ends what was cancelled and has nothing in flight. */
+static void end_cancelled(vklm_model *model)
+{
+    for (vklm_session *s = model->sessions; s; s = s->next) {
+        const bool in_flight = s == model->job.session && model->job.in_flight > 0;
+        if (s->phase != VKI_IDLE && cancelled(s) && !in_flight) vki_session_finish(s, VKLM_DONE_CANCELLED);
+    }
+}
+
 /* Submits more of the job under way, and ends it where there is no more. */
 static vklm_status submit_more(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
 {
     vki_job *job = &model->job;
-    vklm_session *session = job->session;
-    if (session && cancelled(session)) {
-        if (job->in_flight == 0) vki_session_finish(session, VKLM_DONE_CANCELLED);
-    } else if (session && job->kind == VKI_JOB_CHUNK) {
+    const vki_job_kind work = job->session && !cancelled(job->session) ? job->kind : VKI_JOB_NONE;
+    if (work == VKI_JOB_CHUNK) {
         TRY(vki_chunk_submit(model, limit_ns, most_in_flight, error));
-    } else if (session && job->kind == VKI_JOB_LOGITS) {
-        if (job->in_flight == 0 && !vki_session_holds_logits(session)) TRY(vki_logits_start(model, error));
-    } else if (session && job->kind == VKI_JOB_DECODE) {
-        const bool turn_over = job->steps_taken > 0 && others_wait(model, session);
+    } else if (work == VKI_JOB_LOGITS) {
+        if (job->in_flight == 0 && !vki_logits_wait(model)) TRY(vki_logits_start(model, error));
+    } else if (work == VKI_JOB_DECODE) {
+        const bool turn_over = job->steps_taken > 0 && others_wait(model, job->session);
         if (!turn_over) TRY(vki_decode_submit(model, most_in_flight, error));
         if (job->in_flight == 0) job->kind = VKI_JOB_NONE;
     }
@@ -102,6 +105,7 @@ static vklm_status submit_more(vklm_model *model, uint64_t limit_ns, uint32_t mo
 static vklm_status advance(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
 {
     TRY(take_finished(model, error));
+    end_cancelled(model);
     TRY(submit_more(model, limit_ns, most_in_flight, error));
     if (model->job.kind != VKI_JOB_NONE) return VKLM_OK;
     TRY(start_job(model, error));

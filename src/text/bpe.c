@@ -1,9 +1,9 @@
 /* bpe.c - byte-level byte pair encoding (tokenizer.ggml.model "gpt2"), after GPT-2.
  *
  * GPT-2 writes each byte as one printable character, so that merges can be kept in a text file.
- * That map is undone when the file is read: here a symbol is a run of bytes, and the 256 bytes are
- * the first symbols of every piece. Merges are looked up by a pair of symbols. Merges and texts
- * outside the map are ignored, since no text can reach them.
+ * That map is undone when the file is read: tokens are runs of bytes, a piece begins as the tokens
+ * of its bytes, and merges are looked up by a pair of ids. Merges that name what is no token are
+ * ignored, and so are texts outside the map: no text of a user's leads there.
  */
 #include <string.h>
 
@@ -65,20 +65,18 @@ static uint32_t *find_slot(const vklm_vocab *vocab, uint32_t left, uint32_t righ
 }
 
 /* One line of the merge table, "left right", the two parted by the first blank that can part them.
- */
-static vklm_status load_merge(vklm_vocab *vocab, char *line, size_t len, vki_merge *merge,
-                              vklm_error *error)
+ * False where it joins no two tokens to a third. */
+static bool parse_merge(const vklm_vocab *vocab, char *line, size_t len, vki_merge *merge)
 {
-    *merge = (vki_merge){VKI_NO_SYMBOL, VKI_NO_SYMBOL, VKI_NO_SYMBOL};
     char *blank = len > 1 ? memchr(line + 1, ' ', len - 1) : NULL;
-    if (!blank) return VKLM_OK;
+    if (!blank) return false;
     size_t n_left = (size_t)(blank - line), n_right = len - n_left - 1;
-    if (n_right == 0 || !vki_bpe_unmap(line, &n_left) || !vki_bpe_unmap(blank + 1, &n_right))
-        return VKLM_OK;
+    if (!vki_bpe_unmap(line, &n_left) || !vki_bpe_unmap(blank + 1, &n_right)) return false;
     memmove(line + n_left, blank + 1, n_right);
-    TRY(vki_symbol_intern(vocab, line, n_left, error, &merge->left));
-    TRY(vki_symbol_intern(vocab, line + n_left, n_right, error, &merge->right));
-    return vki_symbol_intern(vocab, line, n_left + n_right, error, &merge->result);
+    *merge = (vki_merge){vki_vocab_find(vocab, line, n_left),
+                         vki_vocab_find(vocab, line + n_left, n_right),
+                         vki_vocab_find(vocab, line, n_left + n_right)};
+    return merge->left != VKI_NO_ID && merge->right != VKI_NO_ID && merge->result != VKI_NO_ID;
 }
 
 static vklm_status load_merges(vklm_vocab *vocab, const vki_gguf_value *lines, char **line,
@@ -90,8 +88,7 @@ static vklm_status load_merges(vklm_vocab *vocab, const vki_gguf_value *lines, c
         const vki_string source = vki_gguf_string_at(lines, rank);
         TRY(vki_grow(&vocab->host, source.len + 1, 1, error, line, &capacity));
         memcpy(*line, source.text, source.len);
-        TRY(load_merge(vocab, *line, source.len, merge, error));
-        if (merge->result == VKI_NO_SYMBOL) continue;
+        if (!parse_merge(vocab, *line, source.len, merge)) continue;
         uint32_t *slot = find_slot(vocab, merge->left, merge->right);
         if (*slot == 0) *slot = (uint32_t)rank + 1; /* the first of equal lines counts */
     }
@@ -131,7 +128,7 @@ vklm_status vki_bpe_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
     vki_release(&vocab->host, &line);
     for (unsigned i = 0; i < 256; i++) {
         const char byte = (char)i;
-        vocab->byte_symbols[i] = vki_symbol_find(vocab, &byte, 1);
+        vocab->byte_ids[i] = vki_vocab_find(vocab, &byte, 1);
     }
     return status;
 }
@@ -161,19 +158,14 @@ static vklm_status make_valid(vki_encoder *encoder, vki_string *text, vklm_error
 }
 
 static bool find_merge(const vklm_vocab *vocab, const char *text, const vki_part *left,
-                       const vki_part *right, uint32_t *order, uint32_t *symbol)
+                       const vki_part *right, uint32_t *order, uint32_t *id)
 {
     (void)text;
-    const uint32_t slot = *find_slot(vocab, left->symbol, right->symbol);
+    const uint32_t slot = *find_slot(vocab, left->id, right->id);
     if (slot == 0) return false;
     *order = slot - 1;
-    *symbol = vocab->merges[slot - 1].result;
+    *id = vocab->merges[slot - 1].result;
     return true;
-}
-
-static void emit_symbol(vki_encoder *encoder, uint32_t symbol)
-{
-    if (symbol < encoder->vocab->n_tokens) vki_emit(encoder, (vklm_token)symbol);
 }
 
 static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t len,
@@ -182,25 +174,21 @@ static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t 
     const vklm_vocab *vocab = encoder->vocab;
     vki_merger *merger = &encoder->merger;
     if (vocab->pretokenizer.ignore_merges) {
-        const uint32_t whole = vki_symbol_find(vocab, piece, len);
-        if (whole < vocab->n_tokens) {
-            emit_symbol(encoder, whole);
+        const uint32_t whole = vki_vocab_find(vocab, piece, len);
+        if (whole != VKI_NO_ID) {
+            vki_emit(encoder, (vklm_token)whole);
             return VKLM_OK;
         }
     }
     merger->n_parts = 0;
     for (size_t i = 0; i < len; i++)
-        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)i, 1,
-                           vocab->byte_symbols[(uint8_t)piece[i]], error));
+        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)i, 1, vocab->byte_ids[(uint8_t)piece[i]],
+                           error));
     TRY(vki_merger_run(merger, vocab, piece, find_merge, error));
     for (size_t i = 0; i < merger->n_parts; i++) {
         const vki_part part = merger->parts[i];
-        /* What merges to no token is given out byte by byte; consistent files have no such merges.
-         */
-        const bool whole = part.symbol < vocab->n_tokens;
-        if (part.len && whole) emit_symbol(encoder, part.symbol);
-        for (uint32_t k = 0; k < part.len && !whole; k++)
-            emit_symbol(encoder, vocab->byte_symbols[(uint8_t)piece[part.start + k]]);
+        /* Bytes without a token are dropped; sound files have all 256. */
+        if (part.len && part.id != VKI_NO_ID) vki_emit(encoder, (vklm_token)part.id);
     }
     return VKLM_OK;
 }

@@ -214,8 +214,7 @@ vklm_status vklm_chat_tokenize(const vklm_vocab *vocab, const vklm_message *mess
                                size_t n_messages, vklm_error *error, vklm_token *ids,
                                size_t capacity, size_t *n_out)
 {
-    vki_error_clear(error);
-    *n_out = 0;
+    TRY(vki_text_arguments(vocab, messages, n_messages, error, n_out));
     if (!vocab->family)
         return vki_fail(error, VKLM_UNSUPPORTED,
                         "the file has no chat template of a known family; use vklm_tokenize");

@@ -33,6 +33,11 @@ void vki_encoder_free(vki_encoder *encoder);
 /* Appends one id. */
 void vki_emit(vki_encoder *encoder, vklm_token id);
 
+/* What the public calls need: a vocabulary, n elements of input, and a place for the size of the
+ * result, which becomes 0. */
+vklm_status vki_text_arguments(const vklm_vocab *vocab, const void *input, size_t n,
+                               vklm_error *error, size_t *n_out);
+
 /* The number of ids into *n_out; BUFFER_TOO_SMALL where they did not fit. */
 vklm_status vki_encoder_result(const vki_encoder *encoder, vklm_error *error, size_t *n_out);
 

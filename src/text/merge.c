@@ -7,12 +7,12 @@
 #include "text/merge.h"
 
 vklm_status vki_merger_add(vki_merger *merger, const vki_host *host, uint32_t start, uint32_t len,
-                           uint32_t symbol, vklm_error *error)
+                           uint32_t id, vklm_error *error)
 {
     const uint32_t n = (uint32_t)merger->n_parts;
     TRY(vki_grow(host, n + (size_t)1, sizeof *merger->parts, error, &merger->parts,
                  &merger->part_capacity));
-    merger->parts[n] = (vki_part){start, len, n - 1, UINT32_MAX, symbol}; /* 0 - 1 is UINT32_MAX */
+    merger->parts[n] = (vki_part){start, len, n - 1, UINT32_MAX, id}; /* 0 - 1 is UINT32_MAX */
     if (n) merger->parts[n - 1].next = n;
     merger->n_parts++;
     return VKLM_OK;
@@ -49,7 +49,7 @@ static vklm_status consider(vki_merger *merger, const vklm_vocab *vocab, const c
     const vki_part *a = &merger->parts[left], *b = &merger->parts[a->next];
     uint32_t order;
     vki_candidate candidate = {.len = a->len + b->len};
-    if (!find(vocab, text, a, b, &order, &candidate.symbol)) return VKLM_OK;
+    if (!find(vocab, text, a, b, &order, &candidate.id)) return VKLM_OK;
     candidate.key = (uint64_t)order << 32 | left;
     TRY(vki_grow(&vocab->host, merger->n_heap + 1, sizeof *merger->heap, error, &merger->heap,
                  &merger->heap_capacity));
@@ -71,7 +71,7 @@ vklm_status vki_merger_run(vki_merger *merger, const vklm_vocab *vocab, const ch
         vki_part *right = &merger->parts[left->next];
         if (left->len + right->len != best.len) continue;
         left->len = best.len;
-        left->symbol = best.symbol;
+        left->id = best.id;
         left->next = right->next;
         right->len = 0;
         if (left->next != UINT32_MAX) merger->parts[left->next].previous = index;

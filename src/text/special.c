@@ -48,20 +48,18 @@ static int compare_specials(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static bool is_special(const vklm_vocab *vocab, uint32_t id)
+static bool is_sought(const vklm_vocab *vocab, uint32_t id)
 {
-    const uint8_t type = vocab->types[id];
-    return (type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_USER) &&
-           vocab->texts[id].len > 0;
+    return vki_is_special(vocab, (vklm_token)id) && vocab->texts[id].len > 0;
 }
 
 vklm_status vki_specials_load(vklm_vocab *vocab, vklm_error *error)
 {
     size_t n = 0;
-    for (uint32_t id = 0; id < vocab->n_tokens; id++) n += is_special(vocab, id);
+    for (uint32_t id = 0; id < vocab->n_tokens; id++) n += is_sought(vocab, id);
     TRY(vki_arena_alloc(&vocab->arena, n, sizeof *vocab->specials, error, &vocab->specials));
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {
-        if (!is_special(vocab, id)) continue;
+        if (!is_sought(vocab, id)) continue;
         const vki_string text = vocab->texts[id];
         vocab->begins_special[(uint8_t)text.text[0]] = true;
         vocab->specials[vocab->n_specials++] = (vki_special){text, (vklm_token)id};
@@ -113,9 +111,12 @@ static const vki_special *longest_special(const vklm_vocab *vocab, const vki_tex
         const int byte = (uint8_t)text->bytes[at + depth];
         low = lower_bound(specials, low, high, depth, byte);
         high = lower_bound(specials, low, high, depth, byte + 1);
-        /* What ends here stands first in the range; duplicates only occur in broken files. */
-        for (size_t i = low; i < high && specials[i].text.len == depth + 1; i++)
-            if (may_match(vocab, text, quoted, at, &specials[i])) longest = &specials[i];
+        /* What ends here stands first in the range. Equal texts (broken files): the lowest id. */
+        for (size_t i = low; i < high && specials[i].text.len == depth + 1; i++) {
+            if (!may_match(vocab, text, quoted, at, &specials[i])) continue;
+            longest = &specials[i];
+            break;
+        }
     }
     return longest;
 }

@@ -51,8 +51,7 @@ vklm_status vki_spm_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
         vocab->orders[id] = order_of((float)vki_gguf_float_at(scores, id));
     for (unsigned i = 0; i < 256; i++) {
         const char byte = (char)i;
-        if (vocab->byte_symbols[i] == VKI_NO_SYMBOL)
-            vocab->byte_symbols[i] = vki_symbol_find(vocab, &byte, 1);
+        if (vocab->byte_ids[i] == VKI_NO_ID) vocab->byte_ids[i] = vki_vocab_find(vocab, &byte, 1);
     }
     return VKLM_OK;
 }
@@ -65,26 +64,26 @@ static size_t promised_length(char lead)
 }
 
 static bool find_pair(const vklm_vocab *vocab, const char *text, const vki_part *left,
-                      const vki_part *right, uint32_t *order, uint32_t *symbol)
+                      const vki_part *right, uint32_t *order, uint32_t *id)
 {
-    *symbol = vki_symbol_find(vocab, text + left->start, left->len + right->len);
-    if (*symbol == VKI_NO_SYMBOL) return false;
-    *order = vocab->orders[*symbol];
+    *id = vki_vocab_find(vocab, text + left->start, left->len + right->len);
+    if (*id == VKI_NO_ID) return false;
+    *order = vocab->orders[*id];
     return true;
 }
 
 static void emit_part(vki_encoder *encoder, const char *text, const vki_part *part)
 {
     const vklm_vocab *vocab = encoder->vocab;
-    uint32_t symbol = part->symbol;
-    if (symbol == VKI_NO_SYMBOL) symbol = vki_symbol_find(vocab, text + part->start, part->len);
-    if (symbol != VKI_NO_SYMBOL) {
-        vki_emit(encoder, (vklm_token)symbol);
+    uint32_t id = part->id;
+    if (id == VKI_NO_ID) id = vki_vocab_find(vocab, text + part->start, part->len);
+    if (id != VKI_NO_ID) {
+        vki_emit(encoder, (vklm_token)id);
         return;
     }
     for (uint32_t i = 0; i < part->len; i++) {
-        const uint32_t byte = vocab->byte_symbols[(uint8_t)text[part->start + i]];
-        if (byte != VKI_NO_SYMBOL)
+        const uint32_t byte = vocab->byte_ids[(uint8_t)text[part->start + i]];
+        if (byte != VKI_NO_ID)
             vki_emit(encoder, (vklm_token)byte);
         else if (vocab->unknown >= 0)
             vki_emit(encoder, vocab->unknown);
@@ -104,8 +103,7 @@ vklm_status vki_spm_encode(vki_encoder *encoder, const char *text, size_t len, b
     merger->n_parts = 0;
     for (size_t at = 0; at < n;) {
         const size_t length = (size_t)vki_min(promised_length(clean[at]), n - at);
-        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)at, (uint32_t)length, VKI_NO_SYMBOL,
-                           error));
+        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)at, (uint32_t)length, VKI_NO_ID, error));
         at += length;
     }
     TRY(vki_merger_run(merger, vocab, clean, find_pair, error));

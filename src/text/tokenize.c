@@ -8,17 +8,21 @@
 
 #include "text/encode.h"
 
-static bool is_special(const vklm_vocab *vocab, vklm_token id)
+vklm_status vki_text_arguments(const vklm_vocab *vocab, const void *input, size_t n,
+                               vklm_error *error, size_t *n_out)
 {
-    const uint8_t type = vocab->types[id];
-    return type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_USER;
+    vki_error_clear(error);
+    if (n_out) *n_out = 0;
+    if (!vocab || !n_out || (n && !input))
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "a NULL in place of the vocabulary, the input or the size of the result");
+    return VKLM_OK;
 }
 
 vklm_status vklm_tokenize(const vklm_vocab *vocab, const char *text, size_t len, unsigned flags,
                           vklm_error *error, vklm_token *ids, size_t capacity, size_t *n_out)
 {
-    vki_error_clear(error);
-    *n_out = 0;
+    TRY(vki_text_arguments(vocab, text, len, error, n_out));
     if (flags & ~(unsigned)(VKLM_ADD_SPECIAL | VKLM_PARSE_SPECIAL))
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_tokenize: unknown flags 0x%x", flags);
     vki_encoder encoder = {.vocab = vocab, .ids = ids, .capacity = ids ? capacity : 0};
@@ -36,8 +40,7 @@ vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size
                             bool show_special, vklm_error *error, char *text, size_t capacity,
                             size_t *len_out)
 {
-    vki_error_clear(error);
-    *len_out = 0;
+    TRY(vki_text_arguments(vocab, ids, n, error, len_out));
     size_t len = 0;
     bool begins_fragment = true; /* nothing shown yet, or a special token shown just before */
     for (size_t i = 0; i < n; i++) {
@@ -46,7 +49,7 @@ vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size
             return vki_fail(error, VKLM_INVALID_ARGUMENT,
                             "token %d at %zu is not in the vocabulary of %u", id, i,
                             vocab->n_tokens);
-        const bool special = is_special(vocab, id);
+        const bool special = vki_is_special(vocab, id);
         vki_string piece =
             special && show_special ? vocab->texts[id] : vki_vocab_token_text(vocab, id);
         if (piece.len == 0) continue;

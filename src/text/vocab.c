@@ -12,9 +12,48 @@
 #include "base/checked.h"
 #include "text/vocab_types.h"
 
+static bool equals(vki_string text, const char *other, size_t len)
+{
+    return text.len == len && memcmp(text.text, other, len) == 0;
+}
+
 static bool is_text(vki_string text, const char *other)
 {
-    return text.len == strlen(other) && memcmp(text.text, other, text.len) == 0;
+    return equals(text, other, strlen(other));
+}
+
+/* FNV-1a. */
+static uint64_t hash_text(const char *text, size_t len)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < len; i++) hash = (hash ^ (uint8_t)text[i]) * 0x100000001B3u;
+    return hash ^ hash >> 32;
+}
+
+/* The slot that holds the text, or the empty one where it belongs. Slots hold id + 1. */
+static uint32_t *find_slot(const vklm_vocab *vocab, const char *text, size_t len)
+{
+    const size_t mask = vocab->n_text_slots - 1;
+    size_t at = (size_t)hash_text(text, len) & mask;
+    while (vocab->text_slots[at] && !equals(vocab->texts[vocab->text_slots[at] - 1], text, len))
+        at = (at + 1) & mask;
+    return &vocab->text_slots[at];
+}
+
+uint32_t vki_vocab_find(const vklm_vocab *vocab, const char *text, size_t len)
+{
+    if (len == 0 || len > vocab->longest_text) return VKI_NO_ID;
+    const uint32_t slot = *find_slot(vocab, text, len);
+    return slot ? slot - 1 : VKI_NO_ID;
+}
+
+static void enter_text(vklm_vocab *vocab, uint32_t id)
+{
+    const vki_string text = vocab->texts[id];
+    if (text.len == 0) return;
+    uint32_t *slot = find_slot(vocab, text.text, text.len);
+    if (*slot == 0) *slot = id + 1; /* the first of equal texts counts */
+    vocab->longest_text = (size_t)vki_max(vocab->longest_text, text.len);
 }
 
 /* The value of "<0x41>"; -1 for any other text. */
@@ -44,7 +83,7 @@ static void load_token(vklm_vocab *vocab, uint32_t id, vki_string source, char *
     if (source.len) memcpy(copy, source.text, source.len);
     vki_string *text = &vocab->texts[id];
     *text = (vki_string){copy, source.len};
-    if (byte >= 0 && (type == VKI_TOKEN_BYTE || !vocab->is_bpe)) vocab->byte_symbols[byte] = id;
+    if (byte >= 0 && (type == VKI_TOKEN_BYTE || !vocab->is_bpe)) vocab->byte_ids[byte] = id;
     if (byte >= 0 && type == VKI_TOKEN_BYTE) {
         *text = (vki_string){&vocab->bytes[byte], 1};
         return;
@@ -57,7 +96,7 @@ static void load_token(vklm_vocab *vocab, uint32_t id, vki_string source, char *
         reachable = source.len && !memchr(source.text, ' ', source.len);
         if (plain) text->len = vki_spm_unmark(copy, copy, source.len);
     }
-    if (reachable) vki_symbol_enter(vocab, id);
+    if (reachable) enter_text(vocab, id);
 }
 
 static vklm_status load_types(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *error)
@@ -89,12 +128,17 @@ static vklm_status load_tokens(vklm_vocab *vocab, const vki_gguf *gguf, vklm_err
                         gguf->path);
     vocab->n_tokens = (uint32_t)tokens->count;
     TRY(load_types(vocab, gguf, error));
-    TRY(vki_symbols_reserve(vocab, vocab->n_tokens, error));
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->texts, error,
+                        &vocab->texts));
+    vocab->n_text_slots = 16;
+    while (vocab->n_text_slots / 2 < vocab->n_tokens)
+        vocab->n_text_slots *= 2; /* half stay empty */
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_text_slots, sizeof *vocab->text_slots, error,
+                        &vocab->text_slots));
     size_t n_bytes = 0;
     for (uint32_t id = 0; id < vocab->n_tokens; id++) n_bytes += vki_gguf_string_at(tokens, id).len;
     char *copy;
     TRY(vki_arena_alloc(&vocab->arena, n_bytes, 1, error, &copy));
-    vocab->n_symbols = vocab->n_tokens;
     for (uint32_t id = 0; id < vocab->n_tokens; id++) {
         const vki_string source = vki_gguf_string_at(tokens, id);
         load_token(vocab, id, source, copy);
@@ -185,7 +229,7 @@ static vklm_status load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *err
 {
     for (unsigned i = 0; i < 256; i++) {
         vocab->bytes[i] = (char)i;
-        vocab->byte_symbols[i] = VKI_NO_SYMBOL;
+        vocab->byte_ids[i] = VKI_NO_ID;
     }
     vocab->add_bos = vocab->add_space_prefix = !vocab->is_bpe;
     TRY(load_tokens(vocab, gguf, error));
@@ -228,11 +272,12 @@ vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
                             vklm_vocab **vocab_out)
 {
     vki_error_clear(error);
-    *vocab_out = NULL;
+    if (vocab_out) *vocab_out = NULL;
     vklm_vocab_params given;
     TRY(vki_params(&given, sizeof given, params, "vklm_vocab_params", error));
-    if (!given.path)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_vocab_params needs a path");
+    if (!given.path || !vocab_out)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "a vocabulary needs params with a path, and a place to go");
     vki_host host;
     vki_host_init(&host, &given.allocator, &given.log);
     vki_gguf gguf;
@@ -247,11 +292,9 @@ vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
 
 void vklm_vocab_destroy(vklm_vocab **vocab)
 {
-    if (!*vocab) return;
+    if (!vocab || !*vocab) return;
     const vki_host host = (*vocab)->host;
     vki_pretokenizer_free(&(*vocab)->pretokenizer);
-    vki_release(&host, &(*vocab)->texts);
-    vki_release(&host, &(*vocab)->symbol_slots);
     vki_arena_free(&(*vocab)->arena);
     vki_release(&host, vocab);
 }

@@ -2,9 +2,7 @@
  *
  * Texts are stored as the bytes they stand for: the byte map of BPE and the U+2581 of SPM are
  * undone when the file is read. Both tokenizers then work on plain bytes, and showing a token is a
- * lookup. A symbol is a text with a number. The first n_tokens symbols are the tokens; BPE adds
- * those that only occur on the way through its merges. All of it is written by vki_vocab_create
- * alone.
+ * lookup. All of it is written by vki_vocab_create alone.
  */
 #ifndef VKI_VOCAB_TYPES_H
 #define VKI_VOCAB_TYPES_H
@@ -21,10 +19,10 @@ typedef enum vki_token_type {
     VKI_TOKEN_BYTE,
 } vki_token_type;
 
-#define VKI_NO_SYMBOL UINT32_MAX
+#define VKI_NO_ID UINT32_MAX
 
 typedef struct vki_merge {
-    uint32_t left, right, result; /* symbols; its index is its rank */
+    uint32_t left, right, result; /* ids; its index is its rank */
 } vki_merge;
 
 typedef struct vki_special {
@@ -34,7 +32,7 @@ typedef struct vki_special {
 
 struct vklm_vocab {
     vki_host host;
-    vki_arena arena; /* texts and tables of fixed size */
+    vki_arena arena; /* holds the texts and tables */
 
     bool is_bpe, add_bos, add_eos, add_space_prefix;
     bool drops_space_after_special; /* phi-3 */
@@ -44,14 +42,12 @@ struct vklm_vocab {
     uint8_t *types; /* vki_token_type of each token */
     bool *ends;     /* whether generation stops at it */
 
-    vki_string *texts; /* of each symbol; owned */
-    size_t n_symbols, symbol_capacity;
-    uint32_t *symbol_slots; /* open addressing over texts; owned */
-    size_t n_symbol_slots;
-    size_t longest_text;
+    vki_string *texts;
+    uint32_t *text_slots; /* open addressing over the texts that a tokenizer can meet */
+    size_t n_text_slots, longest_text;
 
-    uint32_t byte_symbols[256]; /* BPE: the symbol of a byte; SPM: the token that stands for it */
-    char bytes[256];            /* 0, 1, 2 ...: what byte tokens show */
+    uint32_t byte_ids[256]; /* the token that stands for a byte, or VKI_NO_ID */
+    char bytes[256];        /* 0, 1, 2 ...: what byte tokens show */
 
     uint32_t *orders; /* SPM: the order of tokens by score, high scores first */
 
@@ -69,26 +65,26 @@ struct vklm_vocab {
     bool chat_names_bos;                  /* the template mentions bos_token */
 };
 
-/* symbols.c */
-uint64_t vki_hash(const void *bytes, size_t len);
-uint32_t vki_symbol_find(const vklm_vocab *vocab, const char *text, size_t len);
-/* Finds the text or appends it (copied). */
-vklm_status vki_symbol_intern(vklm_vocab *vocab, const char *text, size_t len, vklm_error *error,
-                              uint32_t *symbol_out);
-/* Room for n symbols in all. */
-vklm_status vki_symbols_reserve(vklm_vocab *vocab, size_t n, vklm_error *error);
-/* Makes an existing symbol findable; the first of equal texts stays. */
-void vki_symbol_enter(vklm_vocab *vocab, uint32_t symbol);
+/* What partition looks for, and what shows its text only on request (user-defined tokens always).
+ */
+static inline bool vki_is_special(const vklm_vocab *vocab, vklm_token id)
+{
+    const uint8_t type = vocab->types[id];
+    return type == VKI_TOKEN_UNKNOWN || type == VKI_TOKEN_CONTROL || type == VKI_TOKEN_USER;
+}
+
+/* The first token with this text among those that can come out of a tokenizer, or VKI_NO_ID. */
+uint32_t vki_vocab_find(const vklm_vocab *vocab, const char *text, size_t len);
 
 /* bpe.c: undoes the byte map in place. False, text untouched: it has a character outside the map.
  */
 bool vki_bpe_unmap(char *text, size_t *len);
-/* Reads what BPE needs beyond the tokens: pre-tokenizer, merges, byte symbols. */
+/* Reads what BPE needs beyond the tokens: pre-tokenizer and merges. */
 vklm_status vki_bpe_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *error);
 
 /* spm.c: U+2581 becomes a space; out may be text. Returns the new length. */
 size_t vki_spm_unmark(char *out, const char *text, size_t len);
-/* Reads what SPM needs beyond the tokens: scores, byte tokens. */
+/* Reads what SPM needs beyond the tokens: the scores. */
 vklm_status vki_spm_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *error);
 
 /* special.c: sorts the special tokens. */

@@ -44,6 +44,18 @@ static double inverse_rms(const float *x, size_t n, float epsilon)
     return 1 / sqrt(dot(x, x, n) / (double)n + epsilon);
 }
 
+void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum)
+{
+    double largest = 0;
+    for (int i = 0; i < 32; i++) largest = fmax(largest, fabs((double)x[i]));
+    *d = largest / 127;
+    *sum = 0;
+    for (int i = 0; i < 32; i++) {
+        bytes[i] = (int8_t)(largest > 0 ? nearbyint(x[i] / *d) : 0);
+        *sum += bytes[i];
+    }
+}
+
 void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float epsilon, const float *weight,
               const float *residual, size_t residual_stride, double *y)
 {

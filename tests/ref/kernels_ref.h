@@ -31,6 +31,9 @@ typedef struct ref_product {
 } ref_product;
 void ref_matmul(const ref_product *p, double *y);
 
+/* 32 values as bytes: d = max |x| / 127, byte = round(x / d), sum of the bytes. */
+void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum);
+
 /* y [rows][width] = (residual +) x / sqrt(mean(x^2) + epsilon) * weight. */
 void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float epsilon, const float *weight,
               const float *residual, size_t residual_stride, double *y);

@@ -176,6 +176,7 @@ static void load_layer(model_ref *m, const vki_gguf *gguf, int l)
     y->post_ffn_norm = load_vector(gguf, l, "post_ffw_norm", "weight", D);
     y->qkv = load_matrix(gguf, l, "attn_qkv", HE + 2 * KE, D);
     if (y->qkv.weights) {
+        load_scale(gguf, l, "attn_qkv", &y->qkv);
         y->q = part_of(&y->qkv, 0, HE);
         y->k = part_of(&y->qkv, HE, KE);
         y->v = part_of(&y->qkv, HE + KE, KE);

@@ -1,4 +1,4 @@
-/* gpu.h - a Vulkan device for a test: the first usable one, or what VK_* variables leave of them. */
+/* gpu.h - a Vulkan device for a test: the first usable one of those that VK_* variables leave. */
 #ifndef TEST_GPU_H
 #define TEST_GPU_H
 
@@ -27,8 +27,8 @@
 /* params may be NULL. */
 vklm_device *test_device(const vklm_device_params *params);
 
-/* Whether what the device computes can be believed: false where VKLM_TEST_NO_RESULTS is set, for real
- * drivers on machines without their hardware. */
+/* Whether what the device computes can be believed: false where VKLM_TEST_NO_RESULTS is set, for
+ * real drivers on machines without their hardware. */
 bool test_results_count(void);
 
 #endif

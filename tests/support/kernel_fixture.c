@@ -41,6 +41,34 @@ void fixture_close(kernel_fixture *f)
     vklm_device_destroy(&f->device);
 }
 
+/* Whether the reads or the writes of all dispatches together cover the range. */
+static bool is_declared(const kernel_fixture *f, bool writes, vki_range range)
+{
+    for (bool moved = true; moved && range.begin < range.end;) {
+        moved = false;
+        for (size_t i = 0; i < f->plan.n; i++) {
+            const vki_dispatch *dispatch = &f->plan.items[i];
+            const vki_range *declared = writes ? dispatch->writes : dispatch->reads;
+            for (uint32_t k = 0; k < (writes ? dispatch->n_writes : dispatch->n_reads); k++) {
+                if (declared[k].begin > range.begin || declared[k].end <= range.begin) continue;
+                range.begin = declared[k].end;
+                moved = true;
+            }
+        }
+    }
+    return range.begin >= range.end;
+}
+
+void fixture_check_reads(const kernel_fixture *f, vki_range range)
+{
+    ck_assert_msg(is_declared(f, false, range), "%s: an operand is read, but not declared", f->name);
+}
+
+void fixture_check_writes(const kernel_fixture *f, vki_range range)
+{
+    ck_assert_msg(is_declared(f, true, range), "%s: an operand is written, but not declared", f->name);
+}
+
 void fixture_run(kernel_fixture *f)
 {
     uint64_t value;
@@ -138,6 +166,13 @@ operand fixture_output(kernel_fixture *f, uint32_t rows, uint32_t stride)
 {
     const vki_buffer *buffer = fixture_buffer(f, ((uint64_t)rows * stride + 2 * GUARD_FLOATS) * 4);
     return operand_in(buffer, GUARD_FLOATS, rows, stride);
+}
+
+vki_range operand_range(const operand *o, uint32_t first, uint32_t width)
+{
+    if (o->span.rows == 0) return (vki_range){0};
+    return vki_range_of(o->span.address + first * 4ull,
+                        ((uint64_t)(o->span.rows - 1) * o->span.stride + width) * 4);
 }
 
 void fixture_fill(kernel_fixture *f, const operand *o, uint32_t first, uint32_t width)

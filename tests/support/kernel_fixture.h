@@ -44,6 +44,10 @@ typedef struct kernel_fixture {
 void fixture_open(kernel_fixture *f, kernel_tuning tuning);
 /* Drops everything; checks that no device memory is left. */
 void fixture_close(kernel_fixture *f);
+/* Checks that the dispatches planned so far declare to read (to write) all of an operand's bytes:
+ * barriers are made of what they declare, and a forgotten one shows on few devices. */
+void fixture_check_reads(const kernel_fixture *f, vki_range range);
+void fixture_check_writes(const kernel_fixture *f, vki_range range);
 /* Runs what was planned and forgets the plan. */
 void fixture_run(kernel_fixture *f);
 /* Releases the operands and the host memory of a case. */
@@ -80,6 +84,8 @@ typedef struct operand {
 operand fixture_input(kernel_fixture *f, uint32_t rows, uint32_t width, uint32_t finite, uint32_t stride);
 /* NaN in all of it, and before and behind it. */
 operand fixture_output(kernel_fixture *f, uint32_t rows, uint32_t stride);
+/* The bytes of columns first .. first + width - 1, and what lies between them. */
+vki_range operand_range(const operand *o, uint32_t first, uint32_t width);
 /* Random numbers in columns first .. first + width - 1. */
 void fixture_fill(kernel_fixture *f, const operand *o, uint32_t first, uint32_t width);
 

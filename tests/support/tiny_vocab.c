@@ -2,6 +2,7 @@
  */
 #include "tiny_vocab.h"
 
+#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,3 +96,84 @@ vklm_vocab *tiny_vocab_open(const tiny_vocab *tiny, vklm_error *error)
     gguf_writer_free(w);
     return vocab;
 }
+
+const char *tiny_encode(const vklm_vocab *vocab, const char *text, size_t len, unsigned flags)
+{
+    static char line[4096];
+    vklm_token ids[512];
+    size_t n, at = 0;
+    ck_assert_int_eq(vklm_tokenize(vocab, text, len, flags, NULL, ids, 512, &n), VKLM_OK);
+    line[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, i ? " %d" : "%d", (int)ids[i]);
+    return line;
+}
+
+const char *tiny_plain(const vklm_vocab *vocab, const char *text)
+{
+    return tiny_encode(vocab, text, strlen(text), 0);
+}
+
+const char *tiny_parsed(const vklm_vocab *vocab, const char *text)
+{
+    return tiny_encode(vocab, text, strlen(text), VKLM_PARSE_SPECIAL);
+}
+
+const char *tiny_decode(const vklm_vocab *vocab, bool show_special, size_t n, const vklm_token *ids)
+{
+    static char text[4096];
+    size_t len;
+    vklm_error error;
+    ck_assert_int_eq(
+        vklm_detokenize(vocab, ids, n, show_special, &error, text, sizeof text - 1, &len), VKLM_OK);
+    text[len] = '\0';
+    return text;
+}
+
+vklm_vocab *tiny_vocab_must_open(const tiny_vocab *tiny)
+{
+    vklm_error error = {0};
+    vklm_vocab *vocab = tiny_vocab_open(tiny, &error);
+    ck_assert_msg(vocab != NULL, "%s", error.text);
+    return vocab;
+}
+
+static const tiny_token spm_tokens[] = {
+    {"<unk>", UNKNOWN, 0},  {"<s>", CONTROL, 0},
+    {"</s>", CONTROL, 0},   {SPM_SPACE, 0, -10},
+    {"H", 0, -11},          {"e", 0, -12},
+    {"l", 0, -13},          {"o", 0, -14},
+    {"i", 0, -15},          {"He", 0, -1},
+    {"ll", 0, -2},          {"Hell", 0, -3},
+    {"Hello", 0, -4},       {SPM_SPACE "Hello", 0, -5},
+    {"Hi", 0, -6},          {SPM_SPACE "Hi", 0, -7},
+    {"unused", UNUSED, -8},
+};
+const tiny_vocab tiny_spm = {
+    .model = "llama", .tokens = spm_tokens, .n_tokens = 17, .bos = "<s>", .eos = "</s>"};
+
+static const tiny_token bpe_tokens[] = {
+    {"he", 0, 0},          {"ll", 0, 0},
+    {"llo", 0, 0},         {"hello", 0, 0},
+    {BPE_SPACE "w", 0, 0}, {"<|end|>", CONTROL, 0},
+    {"  ", USER, 0},       {"    ", USER, 0},
+    {"xyz", 0, 0},         {BPE_NEWLINE BPE_NEWLINE, 0, 0},
+};
+static const char *const bpe_merges[] = {
+    "h e",
+    "l l",
+    "ll o",
+    "he llo",
+    BPE_SPACE " w",
+    "q nothing",
+    "bad",
+    " ",
+    BPE_NEWLINE " " BPE_NEWLINE,
+};
+const tiny_vocab tiny_bpe = {.model = "gpt2",
+                             .pre = "gpt-2",
+                             .tokens = bpe_tokens,
+                             .n_tokens = 10,
+                             .with_bytes = true,
+                             .merges = bpe_merges,
+                             .n_merges = 9};

@@ -33,4 +33,26 @@ vklm_vocab *tiny_vocab_open(const tiny_vocab *tiny, vklm_error *error);
 vklm_status tiny_vocab_read(gguf_writer *w, const vki_host *host, vklm_error *error,
                             vklm_vocab **vocab_out);
 
+/* The same for vocabularies that are sound; fails the test otherwise. */
+vklm_vocab *tiny_vocab_must_open(const tiny_vocab *tiny);
+
+/* Ids as text, "1 2 3"; valid until the next call. plain: flags 0, parsed: VKLM_PARSE_SPECIAL. */
+const char *tiny_encode(const vklm_vocab *vocab, const char *text, size_t len, unsigned flags);
+const char *tiny_plain(const vklm_vocab *vocab, const char *text);
+const char *tiny_parsed(const vklm_vocab *vocab, const char *text);
+
+/* Text of the ids, terminated; valid until the next call. */
+const char *tiny_decode(const vklm_vocab *vocab, bool show_special, size_t n,
+                        const vklm_token *ids);
+#define TINY_DECODE(vocab, show, ...)                                                              \
+    tiny_decode(vocab, show, sizeof((vklm_token[]){__VA_ARGS__}) / sizeof(vklm_token),             \
+                (vklm_token[]){__VA_ARGS__})
+
+/* The vocabularies of the tokenizer tests: SPM with scores, BPE with the bytes and a few merges. */
+#define SPM_SPACE "\xE2\x96\x81" /* U+2581 */
+#define BPE_SPACE "\xC4\xA0"     /* U+0120, a space in the byte map */
+#define BPE_NEWLINE "\xC4\x8A"
+enum { UNKNOWN = 2, CONTROL, USER, UNUSED };
+extern const tiny_vocab tiny_spm, tiny_bpe;
+
 #endif
