@@ -146,9 +146,10 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
     vki_dispatch dispatch = {
         .name = args->name,
         .grid = {(uint32_t)vki_div_up(rows, rows_per_group), (uint32_t)vki_div_up(cols, t.cols), 1},
-        .n_reads = 1,
+        .n_reads = int8 ? 2 : 1,
         .reads = {int8 ? vki_range_of(args->x8.bytes, (uint64_t)cols * args->x8.stride)
-                       : vki_span_range(args->x)},
+                       : vki_span_range(args->x),
+                  vki_range_of(args->x8.scales, (uint64_t)cols * args->x8.stride / 4)},
         .n_writes = 1,
         .writes = {vki_range_of(args->y.address + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4)},
         .cost_bytes = weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
