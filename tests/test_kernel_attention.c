@@ -8,8 +8,8 @@
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
 
-/* Scores of up to 100 in f32 are off by 1e-5, and so are their exponentials; squared, and some more for
- * exp itself. */
+/* Scores of up to 100 in f32 are off by 1e-5, and so are their exponentials; squared, and some more
+ * for exp itself. */
 static const double attention_bound = 1e-9;
 
 static vklm_error error;
@@ -39,7 +39,8 @@ static void grow_sequence(kernel_fixture *f, sequence *s, uint32_t n_keys)
     const vki_heads *h = &s->cache.heads;
     for (; s->n_keys < n_keys; s->n_keys++) {
         for (uint32_t i = 0; i < h->n_head_kv * h->pad; i++) {
-            const kv_place k = {false, i / h->pad, s->n_keys, i % h->pad}, v = {true, k.head, k.position, k.i};
+            const kv_place k = {false, i / h->pad, s->n_keys, i % h->pad},
+                           v = {true, k.head, k.position, k.i};
             const size_t at = ((size_t)s->n_keys * h->n_head_kv + k.head) * h->d_head + k.i;
             const bool pad = k.i >= h->d_head;
             const float key = fixture_put_kv(&s->cache, k, pad ? 0 : fixture_random(f));
@@ -104,13 +105,21 @@ static void ask(kernel_fixture *f, const question *question)
             .pages = question->sequences[question->one_sequence ? 0 : row].cache.table->address,
             .position = question->positions[row]};
     const vki_attention_args args = {
-        .heads = *h, .q = q.span, .out = out.span, .state = state_address,
-        .partial = scratch ? partial.span.address : 0, .window = question->window,
-        .splits = question->splits, .keys = 1, .one_sequence = question->one_sequence,
+        .heads = *h,
+        .q = q.span,
+        .out = out.span,
+        .state = state_address,
+        .partial = scratch ? partial.span.address : 0,
+        .window = question->window,
+        .splits = question->splits,
+        .keys = 1,
+        .one_sequence = question->one_sequence,
     };
-    fixture_case(f, "%u and %u heads of %u, f32 %d: %u rows, last at %u, one sequence %d, window %u, %u splits",
-                 h->n_head, h->n_head_kv, h->d_head, h->kv_f32, rows, question->positions[rows - 1],
-                 question->one_sequence, question->window, question->splits);
+    fixture_case(
+        f,
+        "%u and %u heads of %u, f32 %d: %u rows, last at %u, one sequence %d, window %u, %u splits",
+        h->n_head, h->n_head_kv, h->d_head, h->kv_f32, rows, question->positions[rows - 1],
+        question->one_sequence, question->window, question->splits);
     CHECK_OK(vki_attention(&f->kernels, &args, &error));
     fixture_check_reads(f, operand_range(&q, 0, h->n_head * h->pad));
     fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
@@ -127,7 +136,7 @@ static void ask(kernel_fixture *f, const question *question)
     fixture_drop_since(f, mark);
 }
 
-/* ---- The table ----------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 typedef struct heads_case {
     uint32_t n_head, n_head_kv, d_head;
@@ -135,9 +144,10 @@ typedef struct heads_case {
 } heads_case;
 
 static const heads_case heads_cases[] = {
-    {1, 1, 2, false},   {4, 4, 16, true},   {16, 2, 2, true},    {1, 1, 256, true},  {4, 4, 80, false},
-    {9, 3, 64, false},  {9, 3, 64, true},   {8, 1, 96, false},   {8, 1, 256, false}, {16, 2, 128, true},
-    {32, 8, 64, false}, {32, 8, 16, false}, {32, 8, 128, false}, {4, 4, 6, false},
+    {1, 1, 2, false},    {4, 4, 16, true},   {16, 2, 2, true},   {1, 1, 256, true},
+    {4, 4, 80, false},   {9, 3, 64, false},  {9, 3, 64, true},   {8, 1, 96, false},
+    {8, 1, 256, false},  {16, 2, 128, true}, {32, 8, 64, false}, {32, 8, 16, false},
+    {32, 8, 128, false}, {4, 4, 6, false},
 };
 enum { HEADS_CASES = sizeof heads_cases / sizeof *heads_cases };
 
@@ -149,7 +159,10 @@ static vki_heads loop_heads(int loop)
     return vki_heads_of(c->n_head, c->n_head_kv, c->d_head, c->kv_f32);
 }
 
-static kernel_tuning loop_tuning(int loop) { return (kernel_tuning)(loop / HEADS_CASES); }
+static kernel_tuning loop_tuning(int loop)
+{
+    return (kernel_tuning)(loop / HEADS_CASES);
+}
 
 /* The last `rows` positions of the sequence. */
 static question ask_last(const sequence *s, uint32_t rows)
@@ -175,7 +188,8 @@ START_TEST(rows_of_a_sequence_see_the_keys_before_them)
 {
     static const uint32_t key_counts[] = {1, 7, 31, 32, 33, 255, 256, 257, MAX_KEYS};
     static const uint32_t row_counts[] = {1, 2, 7, 64, 70};
-    const uint64_t most_products = 20000000; /* of the twin; what is beyond is left to smaller heads */
+    /* of the twin; what is beyond is left to smaller heads */
+    const uint64_t most_products = 20000000;
     const vki_heads heads = loop_heads(_i);
     const uint32_t width = heads.n_head * heads.d_head;
     kernel_fixture f;
@@ -186,7 +200,8 @@ START_TEST(rows_of_a_sequence_see_the_keys_before_them)
         grow_sequence(&f, &s, key_counts[k]);
         for (size_t r = 0; r < sizeof row_counts / sizeof *row_counts; r++) {
             const uint32_t rows = row_counts[r];
-            if (rows > key_counts[k] || (uint64_t)rows * key_counts[k] * width > most_products) continue;
+            if (rows > key_counts[k] || (uint64_t)rows * key_counts[k] * width > most_products)
+                continue;
             question q = ask_last(&s, rows);
             ask_all(&f, &q, width <= 64);
         }
@@ -208,7 +223,8 @@ START_TEST(rows_of_many_sequences_see_their_own)
         grow_sequence(&f, &sequences[i], key_counts[i]);
         q.positions[i] = key_counts[i] - 1;
     }
-    for (q.rows = 1; q.rows <= BATCH; q.rows = q.rows * 2 + q.rows % 2) ask_all(&f, &q, heads.d_head <= 16);
+    for (q.rows = 1; q.rows <= BATCH; q.rows = q.rows * 2 + q.rows % 2)
+        ask_all(&f, &q, heads.d_head <= 16);
     fixture_close(&f);
 }
 END_TEST
@@ -218,7 +234,8 @@ int main(void)
     Suite *suite = suite_create("kernel_attention");
     TCase *c = tcase_create("attention");
     tcase_set_timeout(c, 0);
-    tcase_add_loop_test(c, rows_of_a_sequence_see_the_keys_before_them, 0, HEADS_CASES * TUNED_BLIND);
+    tcase_add_loop_test(c, rows_of_a_sequence_see_the_keys_before_them, 0,
+                        HEADS_CASES * TUNED_BLIND);
     tcase_add_loop_test(c, rows_of_many_sequences_see_their_own, 0, HEADS_CASES * TUNED_BLIND);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

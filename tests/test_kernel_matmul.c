@@ -1,4 +1,5 @@
-/* test_kernel_matmul.c - matrix products and the embedding, in every format, against their CPU twins. */
+/* test_kernel_matmul.c - matrix products and the embedding, in every format, against their CPU
+ * twins. */
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,8 +9,8 @@
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
 
-/* Sums of up to 768 products in f32 are off by some 1e-7 of their size; a single wrong weight or a lost
- * row by at least 1e-3. exp of a large argument may be off by 1e-5. Bounds are squares. */
+/* Sums of up to 768 products in f32 are off by some 1e-7 of their size; a single wrong weight or a
+ * lost row by at least 1e-3. exp of a large argument may be off by 1e-5. Bounds are squares. */
 static const double sum_bound = 1e-10, activation_bound = 1e-8;
 /* Decoding rounds once more than the scalar decoder, and the scale once. */
 static const double embedding_bound = 1e-12;
@@ -36,8 +37,8 @@ static uint32_t rounded(uint32_t width)
     return (uint32_t)vki_round_up(width, 32);
 }
 
-/* The int8 form of x's first `width` columns, made on the device and checked; x is then what the bytes say, so
- * that the product can be compared as closely as any. */
+/* The int8 form of x's first `width` columns, made on the device and checked; x is then what the
+ * bytes say, so that the product can be compared as closely as any. */
 static vki_span8 quantized(kernel_fixture *f, const operand *x, uint32_t width)
 {
     const uint32_t rows = x->span.rows, stride = x->span.stride;
@@ -59,8 +60,10 @@ static vki_span8 quantized(kernel_fixture *f, const operand *x, uint32_t width)
         int got_sum = 0;
         for (uint32_t i = 0; i < 32; i++) {
             /* a quotient near one half may be rounded either way */
-            ck_assert_msg(abs(got[i] - wanted[i]) <= (fabs(fabs(x->at[at + i] / d - nearbyint(x->at[at + i] / d)) - 0.5) < 1e-3),
-                          "%s: value %u is %d, not %d", f->name, at + i, got[i], wanted[i]);
+            ck_assert_msg(
+                abs(got[i] - wanted[i]) <=
+                    (fabs(fabs(x->at[at + i] / d - nearbyint(x->at[at + i] / d)) - 0.5) < 1e-3),
+                "%s: value %u is %d, not %d", f->name, at + i, got[i], wanted[i]);
             got_sum += got[i];
             x->at[at + i] = scale[0] * got[i];
         }
@@ -70,10 +73,10 @@ static vki_span8 quantized(kernel_fixture *f, const operand *x, uint32_t width)
     return x8;
 }
 
-/* Rows first .. first + count - 1 of m times n columns, into those columns of a y as wide as m. As where
- * k and v are computed without q, all that is indexed by row points at row `first` */
-static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t first, uint32_t count, uint32_t n,
-                          epilogue e)
+/* Rows first .. first + count - 1 of m times n columns, into those columns of a y as wide as m. As
+ * where k and v are computed without q, all that is indexed by row points at row `first` */
+static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t first, uint32_t count,
+                          uint32_t n, epilogue e)
 {
     const uint32_t cols = m->matrix.cols, rows = m->matrix.rows;
     const uint32_t width = count ? count : rows, y_stride = rounded(rows) + 32 * (n % 2);
@@ -81,9 +84,11 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     const operand y = fixture_output(f, n, y_stride);
     const operand gate = fixture_output(f, e.gate ? n : 0, y_stride);
     const operand apart = fixture_output(f, e.residual == APART ? n : 0, y_stride);
-    const vki_span8 x8 = vki_matrix_reads_int8(&f->kernels, &m->matrix) ? quantized(f, &x, cols) : (vki_span8){0};
+    const vki_span8 x8 =
+        vki_matrix_reads_int8(&f->kernels, &m->matrix) ? quantized(f, &x, cols) : (vki_span8){0};
     fixture_fill(f, &gate, first, width);
-    for (uint32_t i = 0; i < width && e.gate; i++) gate.at[first + i] *= i % 2 ? 100 : 10; /* saturates */
+    for (uint32_t i = 0; i < width && e.gate; i++)
+        gate.at[first + i] *= i % 2 ? 100 : 10; /* saturates */
     fixture_fill(f, &apart, first, width);
     if (e.residual == IN_PLACE) fixture_fill(f, &y, first, width);
     float *bias;
@@ -91,22 +96,37 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     const operand *const added = e.residual == IN_PLACE ? &y : &apart;
 
     const ref_product product = {
-        .w = m->weights + (size_t)first * cols, .rows = width, .cols = cols, .x = x.at, .n = n,
-        .x_stride = x.span.stride, .bias = e.bias ? bias : NULL, .gate = e.gate ? gate.at + first : NULL,
-        .residual = e.residual ? added->at + first : NULL, .y_stride = y_stride, .activation = e.gate,
+        .w = m->weights + (size_t)first * cols,
+        .rows = width,
+        .cols = cols,
+        .x = x.at,
+        .n = n,
+        .x_stride = x.span.stride,
+        .bias = e.bias ? bias : NULL,
+        .gate = e.gate ? gate.at + first : NULL,
+        .residual = e.residual ? added->at + first : NULL,
+        .y_stride = y_stride,
+        .activation = e.gate,
     };
     double *expected = fixture_host(f, (size_t)width * n, sizeof *expected);
     ref_matmul(&product, expected);
     const uint64_t shift = first * 4ull;
     const vki_matmul_args args = {
-        .name = "product", .w = &m->matrix, .first_row = first, .n_rows = count, .x = x.span, .x8 = x8,
-        .y = {y.span.address + shift, n, y_stride}, .bias = e.bias ? bias_address : 0,
+        .name = "product",
+        .w = &m->matrix,
+        .first_row = first,
+        .n_rows = count,
+        .x = x.span,
+        .x8 = x8,
+        .y = {y.span.address + shift, n, y_stride},
+        .bias = e.bias ? bias_address : 0,
         .gate = e.gate ? gate.span.address + shift : 0,
-        .residual = e.residual ? added->span.address + shift : 0, .gelu = e.gate == REF_GELU,
+        .residual = e.residual ? added->span.address + shift : 0,
+        .gelu = e.gate == REF_GELU,
     };
     fixture_case(f, "%s: rows %u to %u of %u x %u, %u columns, bias %d, gate %d, residual %d",
-                 vki_format_get(m->segments[0].planes.format)->name, first, first + width, rows, cols, n,
-                 e.bias, e.gate, e.residual);
+                 vki_format_get(m->segments[0].planes.format)->name, first, first + width, rows,
+                 cols, n, e.bias, e.gate, e.residual);
     CHECK_OK(vki_matmul(&f->kernels, &args, &error));
     if (!f->kernels.int8) fixture_check_reads(f, operand_range(&x, 0, cols));
     fixture_check_reads(f, operand_range(&gate, first, width));
@@ -117,8 +137,14 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
 }
 
 /* Each loop runs a format as one tuning has it. */
-static vki_format loop_format(int loop) { return (vki_format)(loop % VKI_FORMAT_COUNT); }
-static kernel_tuning loop_tuning(int loop) { return (kernel_tuning)(loop / VKI_FORMAT_COUNT); }
+static vki_format loop_format(int loop)
+{
+    return (vki_format)(loop % VKI_FORMAT_COUNT);
+}
+static kernel_tuning loop_tuning(int loop)
+{
+    return (kernel_tuning)(loop / VKI_FORMAT_COUNT);
+}
 
 /* Opens the fixture for f32 or int8 activations; false where the device has no packed dot. */
 static bool open_for(kernel_fixture *f, kernel_tuning tuning, bool int8)
@@ -132,8 +158,10 @@ static bool open_for(kernel_fixture *f, kernel_tuning tuning, bool int8)
 
 static void check_every_shape(vki_format format, kernel_tuning tuning, bool int8)
 {
-    static const uint32_t heights[] = {1, 2, 3, 7, 33, 65, 130}, counts[] = {1, 2, 3, 5, 8, 9, 17, 70};
-    static const uint32_t plain_widths[] = {1, 31, 32, 33, 100, 576}, blocks[] = {1, 2, 3, 5, 8, 18};
+    static const uint32_t heights[] = {1, 2, 3, 7, 33, 65, 130},
+                          counts[] = {1, 2, 3, 5, 8, 9, 17, 70};
+    static const uint32_t plain_widths[] = {1, 31, 32, 33, 100, 576},
+                          blocks[] = {1, 2, 3, 5, 8, 18};
     const uint32_t block = vki_format_get(format)->block_weights;
     kernel_fixture f;
     if (!open_for(&f, tuning, int8)) return;
@@ -182,14 +210,16 @@ END_TEST
 
 START_TEST(any_range_of_rows_may_cross_segments)
 {
-    static const test_segment segments[] = {{VKI_Q8_0, 5}, {VKI_Q4_K, 1}, {VKI_F32, 9}, {VKI_Q6_K, 2}};
+    static const test_segment segments[] = {
+        {VKI_Q8_0, 5}, {VKI_Q4_K, 1}, {VKI_F32, 9}, {VKI_Q6_K, 2}};
     kernel_fixture f;
     if (!open_for(&f, (kernel_tuning)(_i / 2), _i % 2)) return;
     for (uint32_t first = 0; first < 17; first++) {
         for (uint32_t count = first == 0 ? 0 : 1; count <= 17 - first; count += 1 + count / 6) {
             test_matrix m;
             fixture_matrix(&f, &m, 256, segments, 4);
-            check_product(&f, &m, first, count, 1 + count % 3, epilogue_of(fixture_below(&f, EPILOGUES)));
+            check_product(&f, &m, first, count, 1 + count % 3,
+                          epilogue_of(fixture_below(&f, EPILOGUES)));
             fixture_drop(&f);
         }
     }
@@ -197,7 +227,8 @@ START_TEST(any_range_of_rows_may_cross_segments)
 }
 END_TEST
 
-/* ---- Embedding ----------------------------------------------------------------------------------- */
+/* ---- Embedding
+ * ----------------------------------------------------------------------------------- */
 
 static void check_embedding(kernel_fixture *f, const test_matrix *m, uint32_t rows, float scale)
 {
@@ -206,13 +237,15 @@ static void check_embedding(kernel_fixture *f, const test_matrix *m, uint32_t ro
     struct row_state *state;
     const uint64_t state_address = fixture_state(f, rows, &state);
     uint32_t *tokens = fixture_host(f, rows, sizeof *tokens);
-    for (uint32_t row = 0; row < rows; row++) tokens[row] = state[row].token = fixture_below(f, n_vocab + 1);
+    for (uint32_t row = 0; row < rows; row++)
+        tokens[row] = state[row].token = fixture_below(f, n_vocab + 1);
     if (rows > 1) tokens[1] = state[1].token = UINT32_MAX;
     double *expected = fixture_host(f, (size_t)rows * width, sizeof *expected);
     ref_embed(m->weights, n_vocab, width, tokens, rows, scale, expected);
-    const vki_embed_args args = {.embedding = &m->matrix, .state = state_address, .x = x.span, .scale = scale};
-    fixture_case(f, "%s: %u rows of %u x %u", vki_format_get(m->segments[0].planes.format)->name, rows, n_vocab,
-                 width);
+    const vki_embed_args args = {
+        .embedding = &m->matrix, .state = state_address, .x = x.span, .scale = scale};
+    fixture_case(f, "%s: %u rows of %u x %u", vki_format_get(m->segments[0].planes.format)->name,
+                 rows, n_vocab, width);
     CHECK_OK(vki_embed(&f->kernels, &args, &error));
     fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
     fixture_check_writes(f, operand_range(&x, 0, width));
@@ -248,7 +281,8 @@ int main(void)
     tcase_set_timeout(c, 0);
     tcase_add_loop_test(c, products_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * TUNED_BLIND);
     tcase_add_loop_test(c, every_epilogue_is_applied_in_order, 0, KERNEL_TUNINGS);
-    tcase_add_loop_test(c, products_with_int8_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * TUNED_BLIND);
+    tcase_add_loop_test(c, products_with_int8_are_right_in_every_shape, 0,
+                        VKI_FORMAT_COUNT * TUNED_BLIND);
     tcase_add_loop_test(c, any_range_of_rows_may_cross_segments, 0, 2 * KERNEL_TUNINGS);
     suite_add_tcase(suite, c);
     c = tcase_create("embedding");

@@ -1,5 +1,5 @@
-/* test_kernels.c - norms, rotary positions with the KV store, the end of a step and the tuning table,
- * against their CPU twins. Products and attention have files of their own. */
+/* test_kernels.c - norms, rotary positions with the KV store, the end of a step and the tuning
+ * table, against their CPU twins. Products and attention have files of their own. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 static vklm_error error;
 
-/* ---- Norms --------------------------------------------------------------------------------------- */
+/* ---- Norms ----------------------------------------------------------------------------------- */
 
 /* Sums of up to 4096 squares in f32, a root and a division: 1e-6 of the result at most, squared. */
 static const double norm_bound = 1e-12;
@@ -29,9 +29,14 @@ static void check_norm(kernel_fixture *f, uint32_t rows, uint32_t width, residua
     float *weight;
     const uint64_t weight_address = fixture_vector(f, width, &weight);
     double *expected = fixture_host(f, (size_t)rows * width, sizeof *expected);
-    ref_norm(x.at, rows, x.span.stride, width, epsilon, weight, kind ? residual->at : NULL, stride, expected);
-    const vki_norm_args args = {.name = "norm", .x = x.span, .y = y.span, .width = width,
-                                .weight = weight_address, .residual = kind ? residual->span.address : 0,
+    ref_norm(x.at, rows, x.span.stride, width, epsilon, weight, kind ? residual->at : NULL, stride,
+             expected);
+    const vki_norm_args args = {.name = "norm",
+                                .x = x.span,
+                                .y = y.span,
+                                .width = width,
+                                .weight = weight_address,
+                                .residual = kind ? residual->span.address : 0,
                                 .epsilon = epsilon};
     fixture_case(f, "norm of %u rows of %u, size %g, residual %d", rows, width, (double)size, kind);
     CHECK_OK(vki_norm(&f->kernels, &args, &error));
@@ -51,15 +56,16 @@ START_TEST(norms_are_right_for_any_width)
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
             for (residual kind = NO_RESIDUAL; kind < RESIDUALS; kind++)
-                check_norm(&f, counts[c], widths[w], kind, c == 1 ? 1e-3f : 1); /* where epsilon counts */
+                check_norm(&f, counts[c], widths[w], kind,
+                           c == 1 ? 1e-3f : 1); /* where epsilon counts */
     fixture_close(&f);
 }
 END_TEST
 
-/* ---- Rotary positions and the KV store ----------------------------------------------------------- */
+/* ---- Rotary positions and the KV store ------------------------------------------------------- */
 
-/* The table's cosines are rounded, then multiplied: 2e-7. An f16 of the cache is off by at most 2^-10 of
- * itself, where the device rounds toward zero. */
+/* The table's cosines are rounded, then multiplied: 2e-7. An f16 of the cache is off by at most
+ * 2^-10 of itself, where the device rounds toward zero. */
 static const double rope_bound = 1e-11, f16_bound = 0x1p-20;
 
 enum { TABLE_LOW = 256 };
@@ -70,8 +76,8 @@ typedef struct rope_case {
 } rope_case;
 
 static const rope_case rope_cases[] = {
-    {1, 1, 2, 2, false},    {2, 1, 6, 4, true},      {4, 2, 16, 16, true}, {9, 3, 64, 64, false},
-    {4, 4, 64, 32, true},   {2, 1, 80, 80, false},   {2, 1, 80, 20, true}, {8, 1, 96, 96, false},
+    {1, 1, 2, 2, false},    {2, 1, 6, 4, true},      {4, 2, 16, 16, true},  {9, 3, 64, 64, false},
+    {4, 4, 64, 32, true},   {2, 1, 80, 80, false},   {2, 1, 80, 20, true},  {8, 1, 96, 96, false},
     {3, 1, 128, 128, true}, {4, 1, 256, 256, false}, {2, 2, 256, 64, true},
 };
 
@@ -100,19 +106,22 @@ static uint64_t make_table(kernel_fixture *f, uint32_t n_rot)
 }
 
 /* Takes k or v of one row out of the cache and compares; what pads a head must be 0. */
-static void check_stored(kernel_fixture *f, const test_cache *cache, bool is_value, uint32_t position,
-                         const double *expected)
+static void check_stored(kernel_fixture *f, const test_cache *cache, bool is_value,
+                         uint32_t position, const double *expected)
 {
     const vki_heads *h = &cache->heads;
     float *stored = fixture_host(f, (size_t)h->n_head_kv * h->d_head, sizeof *stored), *at = stored;
     for (uint32_t head = 0; head < h->n_head_kv; head++) {
         for (uint32_t i = 0; i < h->pad; i++) {
             const float value = fixture_take_kv(cache, (kv_place){is_value, head, position, i});
-            if (i < h->d_head) *at++ = value;
-            else if (test_results_count()) ck_assert_msg(value == 0, "%s: padding %g", f->name, (double)value);
+            if (i < h->d_head)
+                *at++ = value;
+            else if (test_results_count())
+                ck_assert_msg(value == 0, "%s: padding %g", f->name, (double)value);
         }
     }
-    fixture_compare(f, stored, expected, (size_t)h->n_head_kv * h->d_head, h->kv_f32 ? rope_bound : f16_bound);
+    fixture_compare(f, stored, expected, (size_t)h->n_head_kv * h->d_head,
+                    h->kv_f32 ? rope_bound : f16_bound);
 }
 
 static void check_untouched(kernel_fixture *f, const test_cache *cache)
@@ -127,8 +136,10 @@ static void check_untouched(kernel_fixture *f, const test_cache *cache)
 static void check_rope(kernel_fixture *f, const rope_case *c, bool kv_f32, uint32_t first_q_row)
 {
     const vki_heads heads = vki_heads_of(c->n_head, c->n_head_kv, c->d_head, kv_f32);
-    const uint32_t width = (c->n_head + 2 * c->n_head_kv) * c->d_head, q_width = c->n_head * heads.pad;
-    const uint32_t stride = (uint32_t)vki_round_up(width, 32), q_stride = (uint32_t)vki_round_up(q_width, 32);
+    const uint32_t width = (c->n_head + 2 * c->n_head_kv) * c->d_head,
+                   q_width = c->n_head * heads.pad;
+    const uint32_t stride = (uint32_t)vki_round_up(width, 32),
+                   q_stride = (uint32_t)vki_round_up(q_width, 32);
     const operand qkv = fixture_input(f, POSITIONS, width, width, stride + 32);
     const operand q = fixture_output(f, POSITIONS - first_q_row, q_stride + 32);
     test_cache caches[2];
@@ -137,15 +148,24 @@ static void check_rope(kernel_fixture *f, const rope_case *c, bool kv_f32, uint3
     const uint64_t state_address = fixture_state(f, POSITIONS, &state);
     for (uint32_t row = 0; row < POSITIONS; row++) {
         fixture_page(f, &caches[row % 2], positions[row]);
-        state[row] = (struct row_state){.pages = caches[row % 2].table->address, .position = positions[row]};
+        state[row] =
+            (struct row_state){.pages = caches[row % 2].table->address, .position = positions[row]};
     }
     float *q_norm, *k_norm;
     const uint64_t q_norm_address = fixture_vector(f, c->d_head, &q_norm);
     const uint64_t k_norm_address = fixture_vector(f, c->d_head, &k_norm);
     const vki_rope_args args = {
-        .heads = heads, .qkv = qkv.span, .q = q.span, .first_q_row = first_q_row, .state = state_address,
-        .table = make_table(f, c->n_rot), .q_norm = c->norms ? q_norm_address : 0,
-        .k_norm = c->norms ? k_norm_address : 0, .n_rot = c->n_rot, .epsilon = 1e-6f, .q_scale = 0.125f,
+        .heads = heads,
+        .qkv = qkv.span,
+        .q = q.span,
+        .first_q_row = first_q_row,
+        .state = state_address,
+        .table = make_table(f, c->n_rot),
+        .q_norm = c->norms ? q_norm_address : 0,
+        .k_norm = c->norms ? k_norm_address : 0,
+        .n_rot = c->n_rot,
+        .epsilon = 1e-6f,
+        .q_scale = 0.125f,
     };
     fixture_case(f, "rope of %u heads of %u, q from row %u", c->n_head, c->d_head, first_q_row);
     CHECK_OK(vki_rope(&f->kernels, &args, &error));
@@ -156,21 +176,31 @@ static void check_rope(kernel_fixture *f, const rope_case *c, bool kv_f32, uint3
     fixture_run(f);
 
     const ref_rope_params params = {
-        .n_head = c->n_head, .n_head_kv = c->n_head_kv, .d_head = c->d_head, .n_rot = c->n_rot,
-        .base = rope_base, .factor = rope_factor, .q_scale = 0.125, .epsilon = 1e-6f,
-        .q_norm = c->norms ? q_norm : NULL, .k_norm = c->norms ? k_norm : NULL,
+        .n_head = c->n_head,
+        .n_head_kv = c->n_head_kv,
+        .d_head = c->d_head,
+        .n_rot = c->n_rot,
+        .base = rope_base,
+        .factor = rope_factor,
+        .q_scale = 0.125,
+        .epsilon = 1e-6f,
+        .q_norm = c->norms ? q_norm : NULL,
+        .k_norm = c->norms ? k_norm : NULL,
     };
-    double *expected = fixture_host(f, (size_t)POSITIONS * q_width, sizeof *expected); /* q, heads padded */
+    double *expected =
+        fixture_host(f, (size_t)POSITIONS * q_width, sizeof *expected); /* q, heads padded */
     double *dense = fixture_host(f, width, sizeof *dense), *k = dense + c->n_head * c->d_head;
     double *v = k + c->n_head_kv * c->d_head;
     for (uint32_t row = 0; row < POSITIONS; row++) {
-        fixture_case(f, "rope of %u and %u heads of %u, %u turned, norms %d, f32 %d, q from row %u: row %u",
-                     c->n_head, c->n_head_kv, c->d_head, c->n_rot, c->norms, kv_f32, first_q_row, row);
+        fixture_case(
+            f, "rope of %u and %u heads of %u, %u turned, norms %d, f32 %d, q from row %u: row %u",
+            c->n_head, c->n_head_kv, c->d_head, c->n_rot, c->norms, kv_f32, first_q_row, row);
         ref_rope(&params, qkv.at + row * qkv.span.stride, positions[row], dense, k, v);
         check_stored(f, &caches[row % 2], false, positions[row], k);
         check_stored(f, &caches[row % 2], true, positions[row], v);
         for (uint32_t i = 0; i < c->n_head * c->d_head && row >= first_q_row; i++)
-            expected[(row - first_q_row) * q_width + i / c->d_head * heads.pad + i % c->d_head] = dense[i];
+            expected[(row - first_q_row) * q_width + i / c->d_head * heads.pad + i % c->d_head] =
+                dense[i];
     }
     fixture_compare_columns(f, &q, 0, q_width, expected, rope_bound);
     for (int i = 0; i < 2; i++) check_untouched(f, &caches[i]);
@@ -189,7 +219,7 @@ START_TEST(rope_turns_q_and_k_and_fills_the_cache)
 }
 END_TEST
 
-/* ---- The end of a step --------------------------------------------------------------------------- */
+/* ---- The end of a step ----------------------------------------------------------------------- */
 
 typedef enum logits_kind {
     RANDOM,
@@ -231,7 +261,8 @@ static void make_logits(kernel_fixture *f, logits_kind kind, float *logits, uint
 /* Rows begin at these steps: the ring's ends, and where the counter itself wraps. */
 static const uint32_t steps[VKI_MAX_BATCH] = {0, 1, 14, 15, 16, 17, 1000, UINT32_MAX};
 
-static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, uint32_t kinds, bool greedy)
+static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, uint32_t kinds,
+                          bool greedy)
 {
     const uint32_t stride = (uint32_t)vki_round_up(n_vocab, 32) + 32;
     const operand logits = fixture_input(f, rows, n_vocab, stride, stride);
@@ -243,8 +274,11 @@ static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, ui
     uint32_t expected_ring[VKI_RING_STEPS][VKI_MAX_BATCH];
     memcpy(expected_ring, ring->mapped, sizeof expected_ring);
     for (uint32_t row = 0; row <= rows; row++)
-        state[row] = before[row] = (struct row_state){.pages = 77, .token = 5, .position = 255 + row,
-                                                      .step = steps[row % VKI_MAX_BATCH], .pad0 = 9};
+        state[row] = before[row] = (struct row_state){.pages = 77,
+                                                      .token = 5,
+                                                      .position = 255 + row,
+                                                      .step = steps[row % VKI_MAX_BATCH],
+                                                      .pad0 = 9};
     for (uint32_t row = 0; row < rows; row++) {
         float *at = logits.at + (size_t)row * stride;
         make_logits(f, (logits_kind)((kinds + row) % LOGITS_KINDS), at, n_vocab);
@@ -253,8 +287,12 @@ static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, ui
         before[row].position++;
         before[row].step++;
     }
-    const vki_advance_args args = {.logits = logits.span, .n_vocab = n_vocab, .state = state_address,
-                                   .partial = partial->address, .ring = ring->address, .greedy = greedy};
+    const vki_advance_args args = {.logits = logits.span,
+                                   .n_vocab = n_vocab,
+                                   .state = state_address,
+                                   .partial = partial->address,
+                                   .ring = ring->address,
+                                   .greedy = greedy};
     CHECK_OK(vki_advance(&f->kernels, &args, &error));
     const vki_range parts = vki_range_of(partial->address, partial->size_bytes);
     if (greedy) fixture_check_reads(f, operand_range(&logits, 0, n_vocab));
@@ -265,8 +303,9 @@ static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, ui
     fixture_run(f);
     for (uint32_t row = 0; row <= rows && test_results_count(); row++)
         ck_assert_msg(memcmp(&state[row], &before[row], sizeof *state) == 0,
-                      "greedy %d, vocabulary %u, row %u of %u, kind %u: token %u, not %u", greedy, n_vocab, row,
-                      rows, (kinds + row) % LOGITS_KINDS, state[row].token, before[row].token);
+                      "greedy %d, vocabulary %u, row %u of %u, kind %u: token %u, not %u", greedy,
+                      n_vocab, row, rows, (kinds + row) % LOGITS_KINDS, state[row].token,
+                      before[row].token);
     if (test_results_count()) ck_assert_mem_eq(ring->mapped, expected_ring, sizeof expected_ring);
     fixture_drop(f);
 }
@@ -278,7 +317,8 @@ START_TEST(a_step_ends_with_the_largest_logit)
     fixture_open(&f, (kernel_tuning)_i);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const uint32_t few = sizes[i] < 1000 ? LOGITS_KINDS : 2;
-        for (uint32_t kinds = 0; kinds < few; kinds++) check_advance(&f, sizes[i], VKI_MAX_BATCH, kinds, true);
+        for (uint32_t kinds = 0; kinds < few; kinds++)
+            check_advance(&f, sizes[i], VKI_MAX_BATCH, kinds, true);
         check_advance(&f, sizes[i], 1, TWO_LARGEST, true);
         check_advance(&f, sizes[i], 3, LAST_LARGEST, true);
     }
@@ -288,14 +328,19 @@ START_TEST(a_step_ends_with_the_largest_logit)
 }
 END_TEST
 
-/* ---- Tuning -------------------------------------------------------------------------------------- */
+/* ---- Tuning ---------------------------------------------------------------------------------- */
+
+static bool is_power_of_two(uint32_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
 
 static void check_tuning(const vki_limits *limits)
 {
     const vki_tuning t = vki_tuning_for(limits);
     const vki_tile tiles[] = {t.matvec, t.matvec8, t.matmul, t.matmul8};
-    const uint32_t locals[] = {t.matvec.local, t.matvec8.local, t.matmul.local, t.matmul8.local, t.unit_local,
-                               t.row_local, t.attention_local, t.argmax_local};
+    const uint32_t locals[] = {t.matvec.local, t.matvec8.local, t.matmul.local,    t.matmul8.local,
+                               t.unit_local,   t.row_local,     t.attention_local, t.argmax_local};
     const uint32_t widest = t.subgroup ? t.subgroup : limits->subgroup_size;
     const uint32_t narrowest = t.subgroup ? t.subgroup : limits->subgroup_min;
     for (size_t i = 0; i < sizeof locals / sizeof *locals; i++) {
@@ -312,8 +357,10 @@ static void check_tuning(const vki_limits *limits)
         ck_assert_uint_eq(tiles[i].lanes & (tiles[i].lanes - 1), 0);
         ck_assert_uint_eq(tiles[i].cols & (tiles[i].cols - 1), 0);
     }
-    if (limits->subgroup_control) ck_assert(t.subgroup >= limits->subgroup_min && t.subgroup <= limits->subgroup_max);
-    else ck_assert_uint_eq(t.subgroup, 0);
+    if (limits->subgroup_control)
+        ck_assert(t.subgroup >= limits->subgroup_min && t.subgroup <= limits->subgroup_max);
+    else
+        ck_assert_uint_eq(t.subgroup, 0);
 }
 
 START_TEST(tuning_is_sound_for_every_subgroup_size)
@@ -323,8 +370,11 @@ START_TEST(tuning_is_sound_for_every_subgroup_size)
             for (uint32_t max = size; max <= 128; max *= 2)
                 for (int i = 0; i < 4; i++) { /* without control the sizes are one */
                     if (!(i & 1) && min != max) continue;
-                    check_tuning(&(vki_limits){.subgroup_min = min, .subgroup_size = size, .subgroup_max = max,
-                                               .subgroup_control = i & 1, .is_cpu = i & 2});
+                    check_tuning(&(vki_limits){.subgroup_min = min,
+                                               .subgroup_size = size,
+                                               .subgroup_max = max,
+                                               .subgroup_control = i & 1,
+                                               .is_cpu = i & 2});
                 }
 }
 END_TEST
@@ -344,7 +394,7 @@ START_TEST(splits_grow_with_the_keys)
 }
 END_TEST
 
-/* ---- Planning without memory --------------------------------------------------------------------- */
+/* ---- Planning without memory ----------------------------------------------------------------- */
 
 static int allocations_left;
 
@@ -368,16 +418,20 @@ static vklm_status plan_everything(vki_kernels *kernels)
     const vki_matrix w = {.rows = 32, .cols = 32, .n_segments = 1, .segments = &segment};
     TRY(vki_embed(kernels, &(vki_embed_args){.embedding = &w, .x = x}, &error));
     TRY(vki_norm(kernels, &(vki_norm_args){.name = "norm", .x = x, .y = x, .width = 32}, &error));
-    TRY(vki_matmul(kernels, &(vki_matmul_args){.name = "product", .w = &w, .x = x, .y = x}, &error));
+    TRY(vki_matmul(kernels, &(vki_matmul_args){.name = "product", .w = &w, .x = x, .y = x},
+                   &error));
     TRY(vki_rope(kernels, &(vki_rope_args){.heads = heads, .qkv = x, .q = x}, &error));
-    TRY(vki_attention(kernels, &(vki_attention_args){.heads = heads, .q = x, .out = x, .splits = 2}, &error));
-    return vki_advance(kernels, &(vki_advance_args){.logits = x, .n_vocab = 32, .greedy = true}, &error);
+    TRY(vki_attention(kernels, &(vki_attention_args){.heads = heads, .q = x, .out = x, .splits = 2},
+                      &error));
+    return vki_advance(kernels, &(vki_advance_args){.logits = x, .n_vocab = 32, .greedy = true},
+                       &error);
 }
 
 START_TEST(every_failed_allocation_is_reported)
 {
     allocations_left = INT32_MAX;
-    const vklm_device_params params = {.struct_size = sizeof params, .allocator = {failing_realloc, NULL}};
+    const vklm_device_params params = {.struct_size = sizeof params,
+                                       .allocator = {failing_realloc, NULL}};
     vklm_device *device = test_device(&params);
     vklm_status status = VKLM_OUT_OF_MEMORY;
     int n_allocations = 0;
@@ -392,7 +446,8 @@ START_TEST(every_failed_allocation_is_reported)
         allocations_left = n_allocations;
         status = plan_everything(&kernels);
         ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
-        if (status == VKLM_OK) ck_assert_uint_eq(plan.n, 8); /* attention and advance are two each */
+        if (status == VKLM_OK)
+            ck_assert_uint_eq(plan.n, 8); /* attention and advance are two each */
         allocations_left = INT32_MAX;
         vki_plan_free(&plan);
         vki_pipelines_free(&pipelines);

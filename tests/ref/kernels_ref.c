@@ -10,12 +10,13 @@ static double dot(const float *a, const float *b, size_t n)
     return sum;
 }
 
-void ref_embed(const float *weights, size_t n_vocab, size_t width, const uint32_t *tokens, size_t rows,
-               float scale, double *x)
+void ref_embed(const float *weights, size_t n_vocab, size_t width, const uint32_t *tokens,
+               size_t rows, float scale, double *x)
 {
     for (size_t row = 0; row < rows; row++) {
         const size_t token = tokens[row] < n_vocab ? tokens[row] : n_vocab - 1;
-        for (size_t i = 0; i < width; i++) x[row * width + i] = (double)scale * weights[token * width + i];
+        for (size_t i = 0; i < width; i++)
+            x[row * width + i] = (double)scale * weights[token * width + i];
     }
 }
 
@@ -56,8 +57,8 @@ void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum)
     }
 }
 
-void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float epsilon, const float *weight,
-              const float *residual, size_t residual_stride, double *y)
+void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float epsilon,
+              const float *weight, const float *residual, size_t residual_stride, double *y)
 {
     for (size_t row = 0; row < rows; row++) {
         const double inverse = inverse_rms(x + row * stride, width, epsilon);
@@ -69,20 +70,23 @@ void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float ep
     }
 }
 
-static void turn_head(const ref_rope_params *p, const float *head, const float *weight, uint32_t position,
-                      double scale, double *out)
+static void turn_head(const ref_rope_params *p, const float *head, const float *weight,
+                      uint32_t position, double scale, double *out)
 {
     const double inverse = weight ? inverse_rms(head, p->d_head, p->epsilon) : 1;
-    for (size_t i = 0; i < p->d_head; i++) out[i] = head[i] * inverse * (weight ? weight[i] : 1) * scale;
+    for (size_t i = 0; i < p->d_head; i++)
+        out[i] = head[i] * inverse * (weight ? weight[i] : 1) * scale;
     for (size_t i = 0; i < p->n_rot; i += 2) {
         const double angle = position * pow(p->base, -(double)i / (double)p->n_rot);
-        const double c = cos(angle) * p->factor, s = sin(angle) * p->factor, x = out[i], y = out[i + 1];
+        const double c = cos(angle) * p->factor, s = sin(angle) * p->factor, x = out[i],
+                     y = out[i + 1];
         out[i] = x * c - y * s;
         out[i + 1] = x * s + y * c;
     }
 }
 
-void ref_rope(const ref_rope_params *p, const float *qkv, uint32_t position, double *q, double *k, double *v)
+void ref_rope(const ref_rope_params *p, const float *qkv, uint32_t position, double *q, double *k,
+              double *v)
 {
     for (size_t h = 0; h < p->n_head; h++, qkv += p->d_head)
         turn_head(p, qkv, p->q_norm, position, p->q_scale, q + h * p->d_head);
@@ -91,10 +95,11 @@ void ref_rope(const ref_rope_params *p, const float *qkv, uint32_t position, dou
     for (size_t i = 0; i < p->n_head_kv * p->d_head; i++) v[i] = qkv[i];
 }
 
-void ref_attention(const ref_heads *h, const float *q, const float *k, const float *v, uint32_t position,
-                   uint32_t window, double *out)
+void ref_attention(const ref_heads *h, const float *q, const float *k, const float *v,
+                   uint32_t position, uint32_t window, double *out)
 {
-    const size_t first = window && position >= window ? position + 1 - window : 0, end = position + 1ul;
+    const size_t first = window && position >= window ? position + 1 - window : 0,
+                 end = position + 1ul;
     const size_t row = h->n_head_kv * h->d_head, group = h->n_head / h->n_head_kv;
     double *weights = malloc(end * sizeof *weights);
     if (!weights) abort();

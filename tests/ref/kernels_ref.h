@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* x [rows][width]: scale times row tokens[row] of weights [n_vocab][width]; an id past the vocabulary
- * reads the last row. */
-void ref_embed(const float *weights, size_t n_vocab, size_t width, const uint32_t *tokens, size_t rows,
-               float scale, double *x);
+/* x [rows][width]: scale times row tokens[row] of weights [n_vocab][width]; an id past the
+ * vocabulary reads the last row. */
+void ref_embed(const float *weights, size_t n_vocab, size_t width, const uint32_t *tokens,
+               size_t rows, float scale, double *x);
 
 typedef enum ref_gate { REF_NO_GATE, REF_SILU, REF_GELU } ref_gate;
 
@@ -35,12 +35,12 @@ void ref_matmul(const ref_product *p, double *y);
 void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum);
 
 /* y [rows][width] = (residual +) x / sqrt(mean(x^2) + epsilon) * weight. */
-void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float epsilon, const float *weight,
-              const float *residual, size_t residual_stride, double *y);
+void ref_norm(const float *x, size_t rows, size_t stride, size_t width, float epsilon,
+              const float *weight, const float *residual, size_t residual_stride, double *y);
 
-/* One row: q [H][E] is normed by q_norm, turned and scaled, k [K][E] is normed by k_norm and turned,
- * v [K][E] is copied. Pair i (values 2i and 2i + 1, i < n_rot / 2) turns by
- * position * base^(-2i / n_rot), and is stretched by the factor. */
+/* One row: q [H][E] is normed by q_norm, turned and scaled, k [K][E] is normed by k_norm and
+ * turned, v [K][E] is copied. Pair i (values 2i and 2i + 1, i < n_rot / 2) turns by position *
+ * base^(-2i / n_rot), and is stretched by the factor. */
 typedef struct ref_rope_params {
     size_t n_head, n_head_kv, d_head, n_rot;
     double base, factor, q_scale;
@@ -50,13 +50,13 @@ typedef struct ref_rope_params {
 void ref_rope(const ref_rope_params *p, const float *qkv, uint32_t position, double *q, double *k,
               double *v);
 
-/* One row: out [H][E] from q [H][q_pad] (scaled) over keys and values [position][K][E] of the positions
- * 0 .. position, or of the last `window` of them where window is not 0. */
+/* One row: out [H][E] from q [H][q_pad] (scaled) over keys and values [position][K][E] of the
+ * positions 0 .. position, or of the last `window` of them where window is not 0. */
 typedef struct ref_heads {
     size_t n_head, n_head_kv, d_head, q_pad;
 } ref_heads;
-void ref_attention(const ref_heads *h, const float *q, const float *k, const float *v, uint32_t position,
-                   uint32_t window, double *out);
+void ref_attention(const ref_heads *h, const float *q, const float *k, const float *v,
+                   uint32_t position, uint32_t window, double *out);
 
 /* The lowest id of the largest number above -inf; UINT32_MAX where there is none. */
 uint32_t ref_argmax(const float *logits, size_t n_vocab);

@@ -37,8 +37,7 @@ typedef struct kernel_fixture {
     void *blocks[FIXTURE_BLOCKS]; /* host memory of the case at hand */
     size_t n_blocks;
     uint32_t random;
-    char name[128];               /* of the case at hand */
-    double worst;                 /* the largest error seen, in parts of its bound */
+    char name[128]; /* of the case at hand */
 } kernel_fixture;
 
 void fixture_open(kernel_fixture *f, kernel_tuning tuning);
@@ -79,9 +78,10 @@ typedef struct operand {
     const vki_buffer *buffer;
 } operand;
 
-/* Random numbers in the first `width` columns, huge ones up to column `finite`, NaN behind. The buffer
- * ends with the finite part of the last row. */
-operand fixture_input(kernel_fixture *f, uint32_t rows, uint32_t width, uint32_t finite, uint32_t stride);
+/* Random numbers in the first `width` columns, huge ones up to column `finite`, NaN behind. The
+ * buffer ends with the finite part of the last row. */
+operand fixture_input(kernel_fixture *f, uint32_t rows, uint32_t width, uint32_t finite,
+                      uint32_t stride);
 /* NaN in all of it, and before and behind it. */
 operand fixture_output(kernel_fixture *f, uint32_t rows, uint32_t stride);
 /* The bytes of columns first .. first + width - 1, and what lies between them. */
@@ -92,13 +92,14 @@ void fixture_fill(kernel_fixture *f, const operand *o, uint32_t first, uint32_t 
 /* Names the case at hand, as printf does, for the comparisons to come. */
 void fixture_case(kernel_fixture *f, const char *format, ...) CK_ATTRIBUTE_FORMAT(printf, 2, 3);
 
-/* Compares n values with what is expected by normalised error: the sum of squared differences over the
- * sum of squares. Does nothing where results do not count (support/gpu.h). */
-void fixture_compare(kernel_fixture *f, const float *values, const double *expected, size_t n, double bound);
-/* The same for columns first .. first + width - 1 of y, expected dense. The rest of y's buffer must be
- * untouched. */
-void fixture_compare_columns(kernel_fixture *f, const operand *y, uint32_t first, uint32_t width,
-                             const double *expected, double bound);
+/* Compares n values with what is expected by normalised error: the sum of squared differences over
+ * the sum of squares. Does nothing where results do not count (support/gpu.h). */
+void fixture_compare(const kernel_fixture *f, const float *values, const double *expected, size_t n,
+                     double bound);
+/* The same for columns first .. first + width - 1 of y, expected dense. The rest of y's buffer must
+ * be untouched. */
+void fixture_compare_columns(const kernel_fixture *f, const operand *y, uint32_t first,
+                             uint32_t width, const double *expected, double bound);
 /* Whether all of n bytes are as fixture_buffer filled them. */
 bool fixture_untouched(const void *bytes, size_t n);
 
@@ -115,8 +116,8 @@ typedef struct test_matrix {
 void fixture_matrix(kernel_fixture *f, test_matrix *m, uint32_t cols, const test_segment *segments,
                     uint32_t n_segments);
 
-/* The KV cache of one sequence: a table of pages, as kernels read it. Pages hold FIXTURE_LAYERS layers;
- * the kernels are set to FIXTURE_LAYER. */
+/* The KV cache of one sequence: a table of pages, as kernels read it. Pages hold FIXTURE_LAYERS
+ * layers; the kernels are set to FIXTURE_LAYER. */
 enum { FIXTURE_LAYERS = 3, FIXTURE_LAYER = 1, FIXTURE_PAGES = 300 };
 typedef struct test_cache {
     vki_heads heads;
