@@ -354,8 +354,8 @@ static void check_tuning(const vki_limits *limits)
     for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
         ck_assert_uint_le(tiles[i].lanes, narrowest);
         ck_assert_uint_eq(tiles[i].local % tiles[i].lanes, 0);
-        ck_assert_uint_eq(tiles[i].lanes & (tiles[i].lanes - 1), 0);
-        ck_assert_uint_eq(tiles[i].cols & (tiles[i].cols - 1), 0);
+        ck_assert(is_power_of_two(tiles[i].lanes));
+        ck_assert(is_power_of_two(tiles[i].cols));
     }
     if (limits->subgroup_control)
         ck_assert(t.subgroup >= limits->subgroup_min && t.subgroup <= limits->subgroup_max);
