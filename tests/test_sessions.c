@@ -344,7 +344,8 @@ START_TEST(ids_only_sessions_take_any_id_and_give_no_text)
         ck_assert_uint_eq(n, 6 + NEW);
         run_free(&r);
         CHECK_OK(vklm_session_append_ids(session, wild, 6, &error));
-        run_generate(session, (vklm_generate_params){.max_tokens = 3, .sampling = {.repeat_penalty = 1.1f}}, &r);
+        run_generate(session, (vklm_generate_params){.max_tokens = 3, .ignore_end = true,
+                                                     .sampling = {.repeat_penalty = 1.1f}}, &r);
         ck_assert_int_eq(r.done.reason, VKLM_DONE_LENGTH);
         run_free(&r);
         const vklm_message ask = {"user", "a"};
