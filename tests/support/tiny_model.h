@@ -26,6 +26,7 @@ typedef struct tiny_model {
         vki_format embedding, head, q, k, v, output, gate, up, down, vectors;
     } formats;
     bool tied;                      /* no output.weight */
+    bool default_precision; /* not of the file: loaded for int8 activations where the device has them */
     bool fused_qkv;                 /* attn_qkv in place of attn_q, attn_k, attn_v */
     bool qkv_bias, ffn_bias, o_bias, head_bias;
     bool factors;                   /* ".scale" beside every matrix of a layer, for F32 */
