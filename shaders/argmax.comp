@@ -6,14 +6,11 @@
 // grid: workgroup x = part, y = row. constants: 0 local size, 1 ONE_SUBGROUP. CPU twin: ref_argmax.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
+#include "lib/argmax.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool ONE_SUBGROUP = false;
 layout(push_constant, std430) uniform Push { argmax_push pc; };
-const uint MAX_SUBGROUPS = 64; // 256 invocations at the narrowest subgroup of 4
-shared float part_logit[MAX_SUBGROUPS];
-shared uint part_id[MAX_SUBGROUPS];
-
 void main()
 {
     const uint row = gl_WorkGroupID.y, per_group = (pc.n_vocab + pc.groups - 1) / pc.groups;
@@ -27,20 +24,7 @@ void main()
             id = i;
         }
     }
-    float highest = subgroupMax(best);
-    uint lowest = subgroupMin(best == highest ? id : ~0u);
-    if (!ONE_SUBGROUP) {
-        if (subgroupElect()) {
-            part_logit[gl_SubgroupID] = highest;
-            part_id[gl_SubgroupID] = lowest;
-        }
-        barrier();
-        for (uint g = 0; g < gl_NumSubgroups; g++)
-            if (part_logit[g] > highest || (part_logit[g] == highest && part_id[g] < lowest)) {
-                highest = part_logit[g];
-                lowest = part_id[g];
-            }
-    }
+    reduce_best(best, id, ONE_SUBGROUP);
     if (gl_LocalInvocationID.x == 0)
-        OutUvec2(pc.partial + (row * pc.groups + gl_WorkGroupID.x) * 8u).v = uvec2(floatBitsToUint(highest), lowest);
+        OutUvec2(pc.partial + (row * pc.groups + gl_WorkGroupID.x) * 8u).v = uvec2(floatBitsToUint(best), id);
 }

@@ -3,17 +3,19 @@
 //
 // in:  q [rows][H][HEAD_PAD] f32 (scaled), state [rows], KV pages as rope.comp writes them; read
 // out: out [rows][out_stride] f32, head h at h * HEAD (splits 1), or partial [rows][H][splits]
-//      [HEAD + 2]: the sum of v weighted by exp(s - max), then max, then the sum of weights
+//      [HEAD + 2]: the sum of v weighted by exp(s - max), then max, then the sum of weights.
+//      OUT_INT8 (one row, splits 1, HEAD a multiple of 32): out is H * HEAD bytes with the blocks' scales behind
 // A workgroup takes HEADS query heads that share one kv head, and ROWS rows of one sequence, so that
 // each K and V is read once for HEADS * ROWS queries. Keys go by in blocks of the local size: first
 // a lane is a key (scores), then a lane is DIMS values of the head (weighted sum). The running maximum
 // and the rescaling are those of online softmax (Milakov and Gimelshein 2018; FlashAttention).
 // grid: workgroup x = group of HEADS heads, y = tile of ROWS rows, z = split of the keys.
 // constants: 0 local size, 1 ONE_SUBGROUP, 2 HEAD, 3 HEAD_PAD, 4 KV_F32, 5 HEADS, 6 ROWS,
-// 7 DIMS (even, local size * DIMS >= HEAD). The local size divides KV_PAGE_KEYS.
+// 7 DIMS (even, local size * DIMS >= HEAD), 8 OUT_INT8. The local size divides KV_PAGE_KEYS.
 // Sums in f32. CPU twin: ref_attention.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
+#include "lib/quantize.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool ONE_SUBGROUP = false;
@@ -23,6 +25,7 @@ layout(constant_id = 4) const bool KV_F32 = false;
 layout(constant_id = 5) const uint HEADS = 1;
 layout(constant_id = 6) const uint ROWS = 1;
 layout(constant_id = 7) const uint DIMS = 2;
+layout(constant_id = 8) const bool OUT_INT8 = false;
 layout(push_constant, std430) uniform Push { attention_push pc; };
 
 const uint QUERIES = HEADS * ROWS;
@@ -30,6 +33,7 @@ const uint KEYS = gl_WorkGroupSize.x;  // of a block
 const uint MAX_SUBGROUPS = 16;         // 64 invocations at the narrowest subgroup of 4
 shared float weights[QUERIES * KEYS];
 shared float parts[QUERIES * MAX_SUBGROUPS];
+shared float finished[OUT_INT8 ? QUERIES * HEAD : 1];
 
 // Byte offset of value `at` of a key: k heads first, then v heads.
 uint kv_offset(uint head, uint key, uint at)
@@ -155,12 +159,22 @@ void main()
         if (row <= last_row) {
             [[unroll]] for (uint d = 0; d < DIMS; d++) {
                 const uint dim = lane * DIMS + d;
-                if (dim < HEAD) store_float(target, (target_at + dim) * 4u, scale * sums[i * (DIMS / 2) + d / 2][d % 2]);
+                const float value = scale * sums[i * (DIMS / 2) + d / 2][d % 2];
+                if (dim >= HEAD) continue;
+                if (OUT_INT8 && whole) finished[i * HEAD + dim] = value;
+                else store_float(target, (target_at + dim) * 4u, value);
             }
             if (!whole && lane == 0) {
                 store_float(target, (target_at + HEAD) * 4u, highest[i]);
                 store_float(target, (target_at + HEAD + 1) * 4u, total[i]);
             }
         }
+    }
+    if (!OUT_INT8 || !whole) return;
+    barrier();
+    for (uint block = lane; block < QUERIES * HEAD / 32u; block += gl_WorkGroupSize.x) {
+        vec4 x[8];
+        [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
+        store_block(pc.out_, pc.out_ + pc.n_head * HEAD, first_head * HEAD + block * 32u, x);
     }
 }

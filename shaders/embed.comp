@@ -2,12 +2,14 @@
 // embed.comp - gathers rows of the embedding matrix by token.
 //
 // in:  weights   [V][D] planes of one segment, read; state [rows] row_state, read
-// out: x         [rows][x_stride] f32
+// out: x         [rows][x_stride] f32; with next (of one row, whole units): gain * x as matvec reads it (f32, or bytes
+//      with the blocks' scales behind them) and squares [units], the sums of x^2
 // grid: workgroup x = local size units of 32 values, y = row. A token outside this segment writes
 // nothing; an id past the vocabulary reads the last row.
 // constants: 0 local size. Exact. CPU twin: ref_embed.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
+#include "lib/quantize.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(push_constant, std430) uniform Push { embed_push pc; };
@@ -18,6 +20,7 @@ void main()
     const uint unit = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y;
     const uint token = min(load_row(pc.state, row).token, pc.n_vocab - 1);
     if (unit >= pc.units || token < pc.first_row || token >= pc.first_row + pc.rows) return;
+    weights_at = pc.weights;
     vec4 w[8];
     load_unit(token - pc.first_row, unit, w);
     [[unroll]] for (uint i = 0; i < 8; i++) {
@@ -26,4 +29,14 @@ void main()
         [[unroll]] for (uint j = 0; j < 4; j++)
             if (at + j < pc.d_model) store_float(pc.x, (row * pc.x_stride + at + j) * 4u, x[j]);
     }
+    if (pc.next == 0) return;
+    float squares = 0.0;
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+        const vec4 x = pc.scale * w[i];
+        squares += dot(x, x);
+        w[i] = x * load_vec4(pc.gain, unit * 128u + i * 16u);
+        if (pc.next_int8 == 0u) OutVec4(pc.next + unit * 128u + i * 16u).v = w[i];
+    }
+    store_float(pc.squares, unit * 4u, squares);
+    if (pc.next_int8 != 0u) store_block(pc.next, pc.next + pc.d_model, unit * 32u, w);
 }

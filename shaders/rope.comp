@@ -10,6 +10,7 @@
 // 3 HEAD_PAD (E rounded up to 8), 4 KV_F32. CPU twin: ref_rope.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
+#include "lib/kv.glsl"
 #include "lib/reduce.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -18,24 +19,6 @@ layout(constant_id = 2) const uint HEAD = 64;
 layout(constant_id = 3) const uint HEAD_PAD = 64;
 layout(constant_id = 4) const bool KV_F32 = false;
 layout(push_constant, std430) uniform Push { rope_push pc; };
-
-const uint TABLE_LOW = 256; // rows of the table's low part
-
-// (cos, sin) of the row's angle for one pair, by adding the angles of position's two parts.
-vec2 rotation(uint position, uint pair)
-{
-    const uint pairs = pc.n_rot / 2, high = position / TABLE_LOW, low = position % TABLE_LOW;
-    const vec2 a = load_vec2(pc.table, ((TABLE_LOW + high) * pairs + pair) * 8u);
-    const vec2 b = load_vec2(pc.table, (low * pairs + pair) * 8u);
-    return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
-}
-
-void store_kv(uint64_t page, uint head, uint key, uint at, vec2 value)
-{
-    const uint element = (head * KV_PAGE_KEYS + key) * HEAD_PAD + at;
-    if (KV_F32) OutVec2(page + element * 4u).v = value;
-    else OutUint(page + element * 2u).v = packHalf2x16(value);
-}
 
 void main()
 {
@@ -57,21 +40,17 @@ void main()
     }
 
     const uint key = state.position % KV_PAGE_KEYS;
-    uint64_t page = 0;
-    if (!is_q) page = InAddress(state.pages + (state.position / KV_PAGE_KEYS) * 8u).v + pc.page_layer;
+    const uint64_t page = is_q ? uint64_t(0) : kv_page(state, pc.page_layer);
     for (uint pair = lane; pair < HEAD_PAD / 2; pair += gl_WorkGroupSize.x) {
         const uint at = pair * 2;
         vec2 x = vec2(0.0);
         if (at < HEAD) x = vec2(load_float(pc.qkv, in_at + at * 4u), load_float(pc.qkv, in_at + at * 4u + 4u));
         if ((is_q || is_k) && at < HEAD) {
             if (weight != 0) x *= inverse * vec2(load_float(weight, at * 4u), load_float(weight, at * 4u + 4u));
-            if (at < pc.n_rot) {
-                const vec2 r = rotation(state.position, pair);
-                x = vec2(x.x * r.x - x.y * r.y, x.x * r.y + x.y * r.x);
-            }
+            if (at < pc.n_rot) x = rotate(x, rotation(pc.table, pc.n_rot, state.position, pair));
         }
         // v heads follow the k heads, in the qkv rows as in the page
         if (is_q) OutVec2(pc.q + ((row - pc.first_q_row) * pc.q_stride + head * HEAD_PAD + at) * 4u).v = x * pc.q_scale;
-        else store_kv(page, head - pc.n_head, key, at, x);
+        else store_kv(page, KV_F32, HEAD_PAD, head - pc.n_head, key, at, x);
     }
 }

@@ -2,8 +2,8 @@
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
     const uint at = row * pc.units + unit;
-    const uvec4 q = load_uvec4(pc.weights, at * 16u);
-    const float d = load_half(pc.weights, pc.plane1 + at * 2u);
+    const uvec4 q = load_uvec4(weights_at, at * 16u);
+    const float d = load_half(weights_at, pc.plane1 + at * 2u);
     a = q & 0x0f0f0f0fu;
     b = (q >> 4) & 0x0f0f0f0fu;
     scale = vec3(d, d, -8.0 * d);

@@ -3,9 +3,9 @@
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
     const uint at = row * pc.units + unit;
-    const uvec4 q = load_uvec4(pc.weights, at * 16u);
-    const uint h = load_uint(pc.weights, pc.plane1 + at * 4u);
-    const vec2 dm = load_half2(pc.weights, pc.plane2 + at * 4u);
+    const uvec4 q = load_uvec4(weights_at, at * 16u);
+    const uint h = load_uint(weights_at, pc.plane1 + at * 4u);
+    const vec2 dm = load_half2(weights_at, pc.plane2 + at * 4u);
     a = (q & 0x0f0f0f0fu) | fifth_bits(h);
     b = ((q >> 4) & 0x0f0f0f0fu) | fifth_bits(h >> 4);
     scale = dm.xxy;

@@ -4,7 +4,7 @@
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
     const uint at = row * pc.units + unit;
-    a = load_uvec4(pc.weights, at * 32u);
-    b = load_uvec4(pc.weights, at * 32u + 16u);
-    scale = vec3(vec2(load_half(pc.weights, pc.plane1 + at * 2u)), 0.0);
+    a = load_uvec4(weights_at, at * 32u);
+    b = load_uvec4(weights_at, at * 32u + 16u);
+    scale = vec3(vec2(load_half(weights_at, pc.plane1 + at * 2u)), 0.0);
 }

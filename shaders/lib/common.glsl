@@ -28,6 +28,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer InF
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InAddress { uint64_t v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InRow { row_state v; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer OutUvec4 { uvec4 v; };
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer OutVec4 { vec4 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer OutVec2 { vec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer OutUvec2 { uvec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer OutUint { uint v; };

@@ -11,6 +11,7 @@
 // constants: 0 local size, 1 ROWS, 2 LANES (power of two, at most the subgroup), 3 COLS
 // Sums in f32 (of a block of 32 products of bytes: int32, exact). CPU twin: ref_matmul.
 #include "lib/common.glsl"
+#include "lib/activate.glsl"
 #ifdef INT8_ACTIVATIONS
 #include "lib/dot.glsl"
 #endif
@@ -21,13 +22,6 @@ layout(constant_id = 2) const uint LANES = 1;
 layout(constant_id = 3) const uint COLS = 1;
 layout(push_constant, std430) uniform Push { matmul_push pc; };
 #include "lib/weights.glsl"
-
-float activate(float z)
-{
-    if (pc.activation == 0u) return z / (1.0 + exp(-z));
-    const float t = 0.7978845608 * (z + 0.044715 * z * z * z); // sqrt(2 / pi)
-    return z / (1.0 + exp(-2.0 * t));                          // 0.5 z (1 + tanh t)
-}
 
 float sum_over_lanes(float value)
 {
@@ -40,7 +34,7 @@ void store(uint row, uint col, float value)
     if (row >= pc.rows || col >= pc.cols) return;
     const uint at = (col * pc.y_stride + row) * 4u;
     if (pc.bias != 0) value += load_float(pc.bias, row * 4u);
-    if (pc.gate != 0) value *= activate(load_float(pc.gate, at));
+    if (pc.gate != 0) value *= activate(load_float(pc.gate, at), pc.activation != 0u);
     if (pc.residual != 0) value += load_float(pc.residual, at);
     store_float(pc.y, at, value);
 }
@@ -90,6 +84,7 @@ void add_unit(uint first_row, uint first_col, uint unit)
 
 void main()
 {
+    weights_at = pc.weights;
     // Where lanes exchange, they must be neighbours in a subgroup, whatever the driver's numbering.
     const uint invocation = LANES == 1 ? gl_LocalInvocationID.x : gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint group = (gl_WorkGroupID.x * gl_WorkGroupSize.x + invocation) / LANES;

@@ -27,12 +27,14 @@ struct row_state {
     UINT pad0, pad1, pad2;
 };
 
-// x[row] = scale * row `token` of the matrix's rows first_row .. first_row + rows - 1.
+// x[row] = scale * row `token` of the matrix's rows first_row .. first_row + rows - 1. With `next` (one row
+// only), what a matvec reads is left there too: gain * x, and its sums of squares.
 struct embed_push {
-    ADDRESS weights, state, x;
+    ADDRESS weights, state, x, gain, next, squares;
     UINT plane1, plane2, plane3;
     UINT first_row, rows, units;
     UINT d_model, x_stride, n_vocab;
+    UINT next_int8;
     FLOAT scale;
 };
 
@@ -45,6 +47,23 @@ struct matmul_push {
     UINT row0, rows, units, cols;
     UINT x_stride, y_stride;
     UINT activation; // of gate: 0 silu, 1 gelu (tanh form)
+};
+
+// A product with one column that leaves its result ready for the next: see lib/matvec.glsl. An operand
+// that matvec reads or leaves is one row: f32, or bytes with the blocks' (d, d * sum) behind them.
+struct matvec_push {
+    ADDRESS weights, weights2;   // weights2: of up, with gate in weights
+    ADDRESS x, squares;          // squares: of x before its gain, one sum a block of 32; 0: x is not normed
+    ADDRESS bias;                // [rows] or 0
+    ADDRESS y;                   // residual stream, q or logits; or as `next`
+    ADDRESS next, next_squares;  // of the next matvec
+    ADDRESS gain;                // of the next norm [rows]
+    ADDRESS state, table;        // of rotary positions
+    UINT plane1, plane2, plane3;
+    UINT row0, rows, units;      // this dispatch makes rows row0 .. row0 + rows - 1 of the planes
+    UINT first;                  // row of the whole matrix that row0 is
+    UINT place;                  // of q, k, v: byte offset of the layer in a KV page; else: of the scales in `next`
+    FLOAT epsilon, q_scale;
 };
 
 // y = int8 of x, block by block of 32, with scales.
@@ -79,6 +98,7 @@ struct attention_push {
     UINT page_layer;
     UINT window;       // 0: all keys
     UINT splits;       // 1: writes out_, more: writes partial
+    UINT pad;          // a struct with 8-byte members is a multiple of 8
 };
 
 // out[row][head] from the partial results of all splits.

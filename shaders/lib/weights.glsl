@@ -4,10 +4,12 @@
 // A quantised one defines load_quants(row, unit, a, b, scale): a and b hold the quants of weights 0..15
 // and 16..31 as bytes (dword i: 4i .. 4i + 3), unsigned or, with SIGNED_QUANTS, signed; a weight of a
 // is scale.x * byte + scale.z, of b scale.y * byte + scale.z; without TWO_SCALES x and y are equal.
-// They read the push constants pc.weights, pc.units, pc.plane1 .. plane3, which the including kernel
-// declares. CPU twin: vki_planes_decode_row.
+// They read weights_at, which the including kernel sets, and its push constants pc.units, pc.plane1 .. plane3.
+// CPU twin: vki_planes_decode_row.
 #ifndef WEIGHTS_GLSL
 #define WEIGHTS_GLSL
+
+uint64_t weights_at; // the planes' base
 
 // Dword i of the result: the fifth bits of weights 4i .. 4i + 3, in place.
 uvec4 fifth_bits(uint h)

@@ -1,0 +1,31 @@
+// kv.glsl - rotary positions, and the place of keys and values in the pages of the cache.
+#ifndef KV_GLSL
+#define KV_GLSL
+
+const uint ROPE_TABLE_LOW = 256; // rows of the rotary table's low part: src/model/model.h
+
+// (cos, sin) of a position's angle for one pair, by adding the angles of the position's two parts.
+vec2 rotation(uint64_t table, uint n_rot, uint position, uint pair)
+{
+    const uint pairs = n_rot / 2, high = position / ROPE_TABLE_LOW, low = position % ROPE_TABLE_LOW;
+    const vec2 a = load_vec2(table, ((ROPE_TABLE_LOW + high) * pairs + pair) * 8u);
+    const vec2 b = load_vec2(table, (low * pairs + pair) * 8u);
+    return vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+}
+
+vec2 rotate(vec2 x, vec2 r) { return vec2(x.x * r.x - x.y * r.y, x.x * r.y + x.y * r.x); }
+
+// Where the layer begins in the page of the row's position.
+uint64_t kv_page(row_state state, uint page_layer)
+{
+    return InAddress(state.pages + (state.position / KV_PAGE_KEYS) * 8u).v + page_layer;
+}
+
+// Two values of a head: k heads first, then v heads, each [KV_PAGE_KEYS][head_pad].
+void store_kv(uint64_t page, bool f32, uint head_pad, uint head, uint key, uint at, vec2 value)
+{
+    const uint element = (head * KV_PAGE_KEYS + key) * head_pad + at;
+    if (f32) OutVec2(page + element * 4u).v = value;
+    else OutUint(page + element * 2u).v = packHalf2x16(value);
+}
+#endif
