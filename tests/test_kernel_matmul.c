@@ -37,44 +37,66 @@ static uint32_t rounded(uint32_t width)
     return (uint32_t)vki_round_up(width, 32);
 }
 
-/* The int8 form of x's first `width` columns, made on the device and checked; x is then what the
- * bytes say, so that the product can be compared as closely as any. */
+/* Checks a block of 32 against its twin; x is then what the bytes say, so that a product with them
+ * can be compared as closely as any. */
+static void check_block(const kernel_fixture *f, float *x, const int8_t *bytes, const float *scale)
+{
+    int8_t wanted[32];
+    double d;
+    int wanted_sum, sum = 0;
+    ref_quantize(x, wanted, &d, &wanted_sum);
+    for (uint32_t i = 0; i < 32; i++) {
+        /* a quotient near one half may be rounded either way */
+        const double part = d > 0 ? fabs(x[i] / d - nearbyint(x[i] / d)) : 0;
+        ck_assert_msg(abs(bytes[i] - wanted[i]) <= (part > 0.499), "%s: %g of %g is %d, not %d",
+                      f->name, (double)x[i], d, bytes[i], wanted[i]);
+        sum += bytes[i];
+        x[i] = scale[0] * bytes[i];
+    }
+    ck_assert_double_le(fabs(scale[0] - d), 1e-6 * d);
+    ck_assert_double_le(fabs(scale[1] - d * sum), 1e-5 * d * 127);
+}
+
+/* The int8 form of x's first `width` columns, made on the device and checked. */
 static vki_span8 quantized(kernel_fixture *f, const operand *x, uint32_t width)
 {
     const uint32_t rows = x->span.rows, stride = x->span.stride;
     const vki_buffer *bytes = fixture_buffer(f, (uint64_t)rows * stride);
     const vki_buffer *scales = fixture_buffer(f, (uint64_t)rows * stride / 4);
     const vki_span8 x8 = {bytes->address, scales->address, rows, stride};
+    if (rows > 1) memset(x->at + stride, 0, 32 * sizeof *x->at); /* a block of zeros */
+    fixture_case(f, "%u rows of %u as int8", rows, width);
     CHECK_OK(vki_quantize(&f->kernels, x->span, width, x8, &error));
     fixture_check_reads(f, operand_range(x, 0, width));
+    fixture_check_writes(f, vki_range_of(bytes->address, bytes->size_bytes));
+    fixture_check_writes(f, vki_range_of(scales->address, scales->size_bytes));
     fixture_run(f);
-    for (uint32_t at = 0; at < rows * stride; at += 32) {
-        if (at % stride >= width) continue;
-        int8_t wanted[32];
-        double d;
-        int sum;
-        ref_quantize(x->at + at, wanted, &d, &sum);
-        const int8_t *got = (const int8_t *)bytes->mapped + at;
-        float scale[2];
-        memcpy(scale, scales->mapped + at / 4, sizeof scale);
-        int got_sum = 0;
-        for (uint32_t i = 0; i < 32; i++) {
-            /* a quotient near one half may be rounded either way */
-            ck_assert_msg(
-                abs(got[i] - wanted[i]) <=
-                    (fabs(fabs(x->at[at + i] / d - nearbyint(x->at[at + i] / d)) - 0.5) < 1e-3),
-                "%s: value %u is %d, not %d", f->name, at + i, got[i], wanted[i]);
-            got_sum += got[i];
-            x->at[at + i] = scale[0] * got[i];
-        }
-        ck_assert_double_le(fabs(scale[0] - d), 1e-6 * d);
-        ck_assert_double_le(fabs(scale[1] - d * got_sum), 1e-5 * d * 127);
+    for (uint32_t at = 0; at < rows * stride && test_results_count(); at += 32) {
+        const int8_t *block = (const int8_t *)bytes->mapped + at;
+        const float *scale = (const float *)(const void *)scales->mapped + at / 16;
+        if (at % stride < width)
+            check_block(f, x->at + at, block, scale);
+        else
+            ck_assert_msg(fixture_untouched(block, 32) && fixture_untouched(scale, 8),
+                          "%s: wrote behind the row at %u", f->name, at);
     }
     return x8;
 }
 
+/* Whether products with rows first .. first + n - 1 read int8 activations, or f32. */
+static bool reads(const kernel_fixture *f, const test_matrix *m, uint32_t first, uint32_t n,
+                  bool int8)
+{
+    for (uint32_t i = 0; i < m->matrix.n_segments; i++) {
+        const vki_segment *s = &m->segments[i];
+        if (s->first_row >= first + n || s->first_row + s->planes.rows <= first) continue;
+        if ((f->kernels.int8 && s->planes.format > VKI_BF16) == int8) return true;
+    }
+    return false;
+}
+
 /* Rows first .. first + count - 1 of m times n columns, into those columns of a y as wide as m. As
- * where k and v are computed without q, all that is indexed by row points at row `first` */
+ * where k and v are computed without q, all that is indexed by row points at row `first`. */
 static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t first, uint32_t count,
                           uint32_t n, epilogue e)
 {
@@ -82,8 +104,9 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     const uint32_t width = count ? count : rows, y_stride = rounded(rows) + 32 * (n % 2);
     const operand x = fixture_input(f, n, cols, rounded(cols), rounded(cols) + 32 * (n % 3));
     const operand y = fixture_output(f, n, y_stride);
-    const operand gate = fixture_output(f, e.gate ? n : 0, y_stride);
-    const operand apart = fixture_output(f, e.residual == APART ? n : 0, y_stride);
+    const operand none = {0};
+    const operand gate = e.gate ? fixture_output(f, n, y_stride) : none;
+    const operand apart = e.residual == APART ? fixture_output(f, n, y_stride) : none;
     const vki_span8 x8 =
         vki_matrix_reads_int8(&f->kernels, &m->matrix) ? quantized(f, &x, cols) : (vki_span8){0};
     fixture_fill(f, &gate, first, width);
@@ -91,8 +114,8 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
         gate.at[first + i] *= i % 2 ? 100 : 10; /* saturates */
     fixture_fill(f, &apart, first, width);
     if (e.residual == IN_PLACE) fixture_fill(f, &y, first, width);
-    float *bias;
-    const uint64_t bias_address = fixture_vector(f, width, &bias);
+    float *bias = NULL;
+    const uint64_t bias_address = e.bias ? fixture_vector(f, width, &bias) : 0;
     const operand *const added = e.residual == IN_PLACE ? &y : &apart;
 
     const ref_product product = {
@@ -102,7 +125,7 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
         .x = x.at,
         .n = n,
         .x_stride = x.span.stride,
-        .bias = e.bias ? bias : NULL,
+        .bias = bias,
         .gate = e.gate ? gate.at + first : NULL,
         .residual = e.residual ? added->at + first : NULL,
         .y_stride = y_stride,
@@ -119,7 +142,7 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
         .x = x.span,
         .x8 = x8,
         .y = {y.span.address + shift, n, y_stride},
-        .bias = e.bias ? bias_address : 0,
+        .bias = bias_address,
         .gate = e.gate ? gate.span.address + shift : 0,
         .residual = e.residual ? added->span.address + shift : 0,
         .gelu = e.gate == REF_GELU,
@@ -128,7 +151,11 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
                  vki_format_get(m->segments[0].planes.format)->name, first, first + width, rows,
                  cols, n, e.bias, e.gate, e.residual);
     CHECK_OK(vki_matmul(&f->kernels, &args, &error));
-    if (!f->kernels.int8) fixture_check_reads(f, operand_range(&x, 0, cols));
+    if (reads(f, m, first, width, true)) {
+        fixture_check_reads(f, vki_range_of(x8.bytes, (uint64_t)n * x8.stride));
+        fixture_check_reads(f, vki_range_of(x8.scales, (uint64_t)n * x8.stride / 4));
+    }
+    if (reads(f, m, first, width, false)) fixture_check_reads(f, operand_range(&x, 0, cols));
     fixture_check_reads(f, operand_range(&gate, first, width));
     if (e.residual) fixture_check_reads(f, operand_range(added, first, width));
     fixture_check_writes(f, operand_range(&y, first, width));
@@ -169,12 +196,14 @@ static void check_every_shape(vki_format format, kernel_tuning tuning, bool int8
         const uint32_t cols = block == 1 ? plain_widths[w] : block * blocks[w];
         if (cols > 768) continue;
         for (size_t h = 0; h < sizeof heights / sizeof *heights; h++) {
+            test_matrix m;
+            fixture_matrix(&f, &m, cols, &(test_segment){format, heights[h]}, 1);
+            const fixture_mark mark = fixture_set_mark(&f);
             for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-                test_matrix m;
-                fixture_matrix(&f, &m, cols, &(test_segment){format, heights[h]}, 1);
                 check_product(&f, &m, 0, 0, counts[c], epilogue_of(fixture_below(&f, EPILOGUES)));
-                fixture_drop(&f);
+                fixture_drop_since(&f, mark);
             }
+            fixture_drop(&f);
         }
     }
     fixture_close(&f);
@@ -227,8 +256,7 @@ START_TEST(any_range_of_rows_may_cross_segments)
 }
 END_TEST
 
-/* ---- Embedding
- * ----------------------------------------------------------------------------------- */
+/* ---- Embedding ------------------------------------------------------------------------------- */
 
 static void check_embedding(kernel_fixture *f, const test_matrix *m, uint32_t rows, float scale)
 {
