@@ -161,16 +161,10 @@ static vklm_status record_unit(vki_recording *recording, const vki_plan *plan, s
     if (unit->queries)
         device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
                                        unit->queries, unit->query);
-    if (index == 0)
-        barrier(device, unit->command,
-                compute | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-                VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
-                    VK_ACCESS_HOST_WRITE_BIT,
-                compute, shader);
     record_dispatches(recording, plan, unit);
     if (index + 1 == recording->n_units)
         barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT,
-                VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
+                compute | VK_PIPELINE_STAGE_HOST_BIT, shader | VK_ACCESS_HOST_READ_BIT);
     if (unit->queries)
         device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
                                        unit->queries, unit->query + 1);

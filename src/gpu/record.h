@@ -1,8 +1,9 @@
 /* record.h - a plan as command buffers, and their submission.
  *
  * A recording is cut into units of consecutive dispatches, each a command buffer of its own, so
- * that a submit can take as many units as fit its GPU time. The first unit opens with a barrier
- * against all earlier submits, the last ends with one that makes writes visible to the host.
+ * that a submit can take as many units as fit its GPU time. The last unit ends with a
+ * barrier against the host and all later submits, so the first needs none: what is uploaded ends with
+ * one, too, and what the host writes is visible to a submit.
  */
 #ifndef VKI_RECORD_H
 #define VKI_RECORD_H

@@ -88,6 +88,14 @@ static vklm_status submit_half(vki_upload *upload, vklm_error *error)
     vklm_device *device = upload->device;
     const VkCommandBuffer command = upload->halves[upload->current].command;
     upload->recording = false;
+    /* Recordings rely on it: they begin without a barrier. */
+    const VkMemoryBarrier copied = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT,
+    };
+    device->fn.vkCmdPipelineBarrier(command, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &copied, 0, NULL, 0, NULL);
     VkResult result = device->fn.vkEndCommandBuffer(command);
     TRY(vki_check(device, result, "vkEndCommandBuffer", error));
     const VkSubmitInfo submit = {

@@ -15,7 +15,7 @@ vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, boo
     return heads;
 }
 
-static vki_range cache_range(uint32_t layer)
+vki_range vki_cache_range(uint32_t layer)
 {
     return vki_range_of(VKI_VIRTUAL_RANGE + layer, 1);
 }
@@ -32,7 +32,7 @@ vklm_status vki_rope(vki_kernels *kernels, const vki_rope_args *args, vklm_error
         .n_reads = 2,
         .reads = {vki_span_range(args->qkv), vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES)},
         .n_writes = 2,
-        .writes = {cache_range(kernels->layer), vki_span_range(args->q)},
+        .writes = {vki_cache_range(kernels->layer), vki_span_range(args->q)},
         .cost_bytes = (uint64_t)rows * (h->n_head + 2 * h->n_head_kv) * h->d_head * 8,
     };
     const struct rope_push push = {
@@ -58,23 +58,29 @@ uint32_t vki_attention_splits(const vki_kernels *kernels, uint32_t keys)
     return splits;
 }
 
+static vki_range out_range(const vki_attention_args *args)
+{
+    return args->next.address ? vki_row_range(args->next) : vki_span_range(args->out);
+}
+
 static vklm_status merge_splits(vki_kernels *kernels, const vki_attention_args *args, vki_range partial,
                                 vklm_error *error)
 {
     const vki_heads *h = &args->heads;
-    const uint32_t spec[] = {kernels->tuning.row_local, h->d_head};
+    const uint32_t spec[] = {kernels->tuning.row_local, h->d_head, args->next.int8};
     vki_dispatch dispatch = {
         .name = "attention_merge",
         .grid = {h->n_head, args->q.rows, 1},
         .n_reads = 1, .reads = {partial},
-        .n_writes = 1, .writes = {vki_span_range(args->out)},
+        .n_writes = 1, .writes = {out_range(args)},
         .cost_bytes = partial.end - partial.begin,
     };
     const struct attention_merge_push push = {
-        .partial = args->partial, .out_ = args->out.address, .rows = args->q.rows, .n_head = h->n_head,
+        .partial = args->partial, .out_ = args->next.address ? args->next.address : args->out.address,
+        .rows = args->q.rows, .n_head = h->n_head,
         .out_stride = args->out.stride, .splits = args->splits,
     };
-    TRY(vki_find_pipeline(kernels, "attention_merge", spec, 2, error, &dispatch.pipeline));
+    TRY(vki_find_pipeline(kernels, "attention_merge", spec, 3, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 
@@ -105,7 +111,9 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
     assert(VKI_KV_PAGE_KEYS % tuning->attention_local == 0);
     const uint32_t rows = args->q.rows;
     const uint32_t spec[] = {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local),
-                             h->d_head, h->pad, h->kv_f32, tile.heads, tile.rows, tile.dims};
+                             h->d_head, h->pad, h->kv_f32, tile.heads, tile.rows, tile.dims,
+                             args->next.int8 && args->splits == 1};
+    assert(!args->next.address || rows == 1);
     const vki_range partial =
         vki_range_of(args->partial, vki_attention_scratch(h, rows, args->splits));
     const uint64_t seen = args->window ? vki_min(args->window, args->keys) : args->keys;
@@ -113,19 +121,20 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
         .name = "attention",
         .grid = {h->n_head / tile.heads, (uint32_t)vki_div_up(rows, tile.rows), args->splits},
         .n_reads = 3,
-        .reads = {vki_span_range(args->q), cache_range(kernels->layer),
+        .reads = {vki_span_range(args->q), vki_cache_range(kernels->layer),
                   vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES)},
-        .n_writes = 1, .writes = {args->splits == 1 ? vki_span_range(args->out) : partial},
+        .n_writes = 1, .writes = {args->splits == 1 ? out_range(args) : partial},
         .cost_bytes = vki_div_up(rows, tile.rows) * seen * h->n_head_kv * h->pad * (h->kv_f32 ? 8 : 4),
         .cost_flops = 4ull * rows * seen * h->n_head * h->d_head,
     };
     const struct attention_push push = {
-        .q = args->q.address, .state = args->state, .out_ = args->out.address, .partial = args->partial,
+        .q = args->q.address, .state = args->state, .partial = args->partial,
+        .out_ = args->next.address ? args->next.address : args->out.address,
         .rows = rows, .n_head = h->n_head, .n_head_kv = h->n_head_kv, .q_stride = args->q.stride,
         .out_stride = args->out.stride, .page_layer = kernels->layer * h->layer_bytes,
         .window = args->window, .splits = args->splits,
     };
-    TRY(vki_find_pipeline(kernels, "attention", spec, 8, error, &dispatch.pipeline));
+    TRY(vki_find_pipeline(kernels, "attention", spec, 9, error, &dispatch.pipeline));
     TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));
     return args->splits == 1 ? VKLM_OK : merge_splits(kernels, args, partial, error);
 }

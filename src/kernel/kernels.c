@@ -21,6 +21,11 @@ vki_range vki_span_range(vki_span span)
     return vki_range_of(span.address, (uint64_t)span.rows * span.stride * 4);
 }
 
+vki_range vki_row_range(vki_row row)
+{
+    return vki_range_of(row.address, row.int8 ? row.width + row.width / 4 : row.width * 4ull);
+}
+
 bool vki_one_subgroup(const vki_kernels *kernels, uint32_t local)
 {
     return kernels->tuning.subgroup != 0 && local == kernels->tuning.subgroup;
@@ -46,7 +51,7 @@ vklm_status vki_append(vki_kernels *kernels, vki_dispatch *dispatch, const void 
     return vki_plan_add(kernels->plan, dispatch, error);
 }
 
-static vklm_status format_pipeline(vki_kernels *kernels, const char *operation, vki_format format,
+vklm_status vki_format_pipeline(vki_kernels *kernels, const char *operation, vki_format format,
                                    const uint32_t *spec, uint32_t n_spec, vklm_error *error,
                                    const vki_pipeline **pipeline)
 {
@@ -55,7 +60,7 @@ static vklm_status format_pipeline(vki_kernels *kernels, const char *operation, 
     return vki_find_pipeline(kernels, name, spec, n_spec, error, pipeline);
 }
 
-static uint64_t weight_bytes(const vki_segment *segment, uint32_t rows)
+uint64_t vki_weight_bytes(const vki_segment *segment, uint32_t rows)
 {
     return segment->planes.size_bytes / segment->planes.rows * rows;
 }
@@ -72,22 +77,28 @@ vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_err
             .grid = {(uint32_t)vki_div_up(units, spec[0]), args->x.rows, 1},
             .n_reads = 1, .reads = {vki_range_of(args->state, args->x.rows * VKI_ROW_STATE_BYTES)},
             .n_writes = 1, .writes = {vki_span_range(args->x)},
-            .cost_bytes = (uint64_t)args->x.rows * (weight_bytes(segment, 1) + w->cols * 4u),
+            .cost_bytes = (uint64_t)args->x.rows * (vki_weight_bytes(segment, 1) + w->cols * 4u),
         };
+        if (args->next.address) {
+            dispatch.writes[dispatch.n_writes++] = vki_row_range(args->next);
+            dispatch.writes[dispatch.n_writes++] = vki_range_of(args->squares, units * 4u);
+        }
         const struct embed_push push = {
             .weights = segment->address, .state = args->state, .x = args->x.address,
             .plane1 = segment->planes.offset[1], .plane2 = segment->planes.offset[2],
             .plane3 = segment->planes.offset[3],
             .first_row = segment->first_row, .rows = segment->planes.rows, .units = units,
             .d_model = w->cols, .x_stride = args->x.stride, .n_vocab = w->rows, .scale = args->scale,
+            .gain = args->gain, .next = args->next.address, .squares = args->squares,
+            .next_int8 = args->next.int8,
         };
-        TRY(format_pipeline(kernels, "embed", segment->planes.format, spec, 1, error, &dispatch.pipeline));
+        TRY(vki_format_pipeline(kernels, "embed", segment->planes.format, spec, 1, error, &dispatch.pipeline));
         TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));
     }
     return VKLM_OK;
 }
 
-static bool reads_int8(const vki_kernels *kernels, const vki_segment *segment)
+bool vki_segment_reads_int8(const vki_kernels *kernels, const vki_segment *segment)
 {
     return kernels->int8 && segment->planes.format > VKI_BF16;
 }
@@ -95,14 +106,14 @@ static bool reads_int8(const vki_kernels *kernels, const vki_segment *segment)
 bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w)
 {
     for (uint32_t i = 0; i < w->n_segments; i++)
-        if (reads_int8(kernels, &w->segments[i])) return true;
+        if (vki_segment_reads_int8(kernels, &w->segments[i])) return true;
     return false;
 }
 
 bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w)
 {
     for (uint32_t i = 0; i < w->n_segments; i++)
-        if (!reads_int8(kernels, &w->segments[i])) return true;
+        if (!vki_segment_reads_int8(kernels, &w->segments[i])) return true;
     return false;
 }
 
@@ -139,7 +150,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
 {
     const uint32_t rows = last - first, cols = args->x.rows;
     const uint64_t shift = (uint64_t)(first - args->first_row) * 4; /* into y and everything like it */
-    const bool int8 = reads_int8(kernels, segment);
+    const bool int8 = vki_segment_reads_int8(kernels, segment);
     const vki_tile t = choose_tile(&kernels->tuning, cols, int8);
     const uint32_t spec[] = {t.local, t.rows, t.lanes, t.cols};
     const uint32_t rows_per_group = t.local / t.lanes * t.rows;
@@ -152,7 +163,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
                   vki_range_of(args->x8.scales, (uint64_t)cols * args->x8.stride / 4)},
         .n_writes = 1,
         .writes = {vki_range_of(args->y.address + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4)},
-        .cost_bytes = weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
+        .cost_bytes = vki_weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
         .cost_flops = 2ull * rows * cols * args->w->cols,
     };
     const uint64_t alike[] = {args->gate, args->residual};
@@ -171,7 +182,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
         .row0 = first - segment->first_row, .rows = rows, .units = segment->planes.units, .cols = cols,
         .x_stride = args->x.stride, .y_stride = args->y.stride, .activation = args->gelu,
     };
-    TRY(format_pipeline(kernels, int8 ? "matmul8" : "matmul", segment->planes.format, spec, 4, error, &dispatch.pipeline));
+    TRY(vki_format_pipeline(kernels, int8 ? "matmul8" : "matmul", segment->planes.format, spec, 4, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 
@@ -237,23 +248,25 @@ vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm
 {
     const uint32_t rows = args->logits.rows;
     assert(rows <= VKI_MAX_BATCH);
-    const vki_range partial = vki_range_of(args->partial, (uint64_t)rows * VKI_ARGMAX_GROUPS * 8);
-    if (args->greedy) TRY(argmax(kernels, args, partial, error));
-    const uint32_t spec[] = {kernels->tuning.argmax_local < 32 ? 32 : kernels->tuning.argmax_local};
+    const uint32_t parts = args->parts ? args->parts : VKI_ARGMAX_GROUPS;
+    const vki_range partial = vki_range_of(args->partial, (uint64_t)rows * parts * 8);
+    if (args->greedy && !args->parts) TRY(argmax(kernels, args, partial, error));
+    const uint32_t local = kernels->tuning.argmax_local;
+    const uint32_t spec[] = {local, vki_one_subgroup(kernels, local)};
     vki_dispatch dispatch = {
         .name = "advance",
-        .grid = {1, 1, 1},
+        .grid = {rows, 1, 1},
         .n_reads = args->greedy, .reads = {partial},
         .n_writes = 2,
         .writes = {vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES),
                    vki_range_of(args->ring, VKI_RING_STEPS * VKI_MAX_BATCH * 4)},
-        .cost_bytes = (uint64_t)rows * VKI_ARGMAX_GROUPS * 8,
+        .cost_bytes = (uint64_t)rows * parts * 8,
     };
     const struct advance_push push = {
         .state = args->state, .partial = args->partial, .ring = args->ring, .rows = rows,
-        .groups = args->greedy ? VKI_ARGMAX_GROUPS : 0, .ring_steps = VKI_RING_STEPS,
+        .groups = args->greedy ? parts : 0, .ring_steps = VKI_RING_STEPS,
         .ring_rows = VKI_MAX_BATCH,
     };
-    TRY(vki_find_pipeline(kernels, "advance", spec, 1, error, &dispatch.pipeline));
+    TRY(vki_find_pipeline(kernels, "advance", spec, 2, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }

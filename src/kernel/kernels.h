@@ -66,12 +66,23 @@ typedef struct vki_heads {
 
 vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, bool kv_f32);
 
-/* x[row] = scale * embedding[token of row]; state: address of row_state [x.rows]. */
+/* One row as vki_matvec reads and leaves it: f32 [width], or `width` bytes with the blocks' (d, d * sum)
+ * behind them. */
+typedef struct vki_row {
+    uint64_t address; /* 0: there is none */
+    uint32_t width;
+    bool int8;
+} vki_row;
+
+/* x[row] = scale * embedding[token of row]; state: address of row_state [x.rows]. With `next`, of the only row:
+ * gain * x is left there, and the sums of squares of x by block. */
 typedef struct vki_embed_args {
     const vki_matrix *embedding;
     uint64_t state;
     vki_span x;
     float scale;
+    vki_row next;
+    uint64_t gain, squares;
 } vki_embed_args;
 vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_error *error);
 
@@ -88,6 +99,32 @@ typedef struct vki_matmul_args {
     bool gelu;
 } vki_matmul_args;
 vklm_status vki_matmul(vki_kernels *kernels, const vki_matmul_args *args, vklm_error *error);
+
+/* A product with one column and what comes before and after it, in one dispatch a segment: shaders/lib/matvec.glsl. */
+typedef enum vki_epilogue { VKI_EPILOGUE_QKV, VKI_EPILOGUE_ADD, VKI_EPILOGUE_GATE, VKI_EPILOGUE_LOGITS } vki_epilogue;
+
+typedef struct vki_matvec_args {
+    const char *name;
+    vki_epilogue epilogue;
+    const vki_matrix *w, *up;   /* up: with GATE, which has w = gate */
+    vki_row x;
+    uint64_t squares;           /* of x before its gain, by block: x is normed; or 0 */
+    float epsilon;
+    uint64_t bias;
+    uint64_t y;                 /* QKV: q [H pad]; ADD: the residual stream, in and out; LOGITS: logits */
+    vki_row next;               /* ADD and GATE; LOGITS: its address takes the parts of the argmax, or 0 */
+    uint64_t next_squares, gain; /* ADD */
+    vki_heads heads;            /* QKV and what follows */
+    uint64_t state, table;
+    uint32_t n_rot;
+    float q_scale;
+    bool gelu;                  /* GATE */
+} vki_matvec_args;
+vklm_status vki_matvec(vki_kernels *kernels, const vki_matvec_args *args, vklm_error *error);
+
+/* Whether vki_matvec can run this matrix: the subgroup's size is known, all rows read one kind of activations, and
+ * segments end at blocks of 32 rows (`whole`: the last one too). */
+bool vki_matvec_fits(const vki_kernels *kernels, const vki_matrix *w, bool whole);
 
 /* y = (residual +) x / sqrt(mean(x^2) + epsilon) * weight over the first `width` values. */
 typedef struct vki_norm_args {
@@ -121,6 +158,7 @@ typedef struct vki_attention_args {
     uint32_t splits;   /* 1 to VKI_MAX_SPLITS */
     uint32_t keys;     /* about how many keys a row sees, for the cost */
     bool one_sequence;
+    vki_row next;      /* of the only row: the result goes there instead of out */
 } vki_attention_args;
 enum { VKI_MAX_SPLITS = 16 };
 vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, vklm_error *error);
@@ -137,6 +175,7 @@ typedef struct vki_advance_args {
     uint32_t n_vocab;
     uint64_t state, partial, ring;
     bool greedy;
+    uint32_t parts; /* made by the head already, in `partial` of each row; 0: made here */
 } vki_advance_args;
 enum { VKI_ARGMAX_GROUPS = 32, VKI_RING_STEPS = 16, VKI_MAX_BATCH = 8 };
 vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm_error *error);

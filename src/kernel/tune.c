@@ -10,6 +10,7 @@ static const vki_tuning software = {
     .device_class = "software",
     .matvec = {16, 4, 1, 1}, .matvec8 = {16, 4, 1, 1},
     .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8},
+    .matvec_subgroups = 1, .matvec_most = 0,
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
     .attention_local = 16, .attention_queries = 24, .attention_values = 128,
@@ -21,6 +22,7 @@ static const vki_tuning gpu = {
     .device_class = "gpu",
     .matvec = {64, 4, 8, 1}, .matvec8 = {64, 4, 8, 1},
     .matmul = {64, 1, 1, 8}, .matmul8 = {64, 1, 1, 8},
+    .matvec_subgroups = 256, .matvec_most = 256,
     .unit_local = 64,
     .row_local = 128,
     .attention_local = 64, .attention_queries = 8, .attention_values = 32,
@@ -32,7 +34,7 @@ static const vki_tuning gpu = {
  * too few registers for a unit of 32 weights beside 32 activations, so the narrowest there. */
 static uint32_t choose_subgroup(const vki_limits *limits)
 {
-    if (!limits->subgroup_control) return 0;
+    if (!limits->subgroup_control) return limits->subgroup_fixed ? limits->subgroup_size : 0;
     if (limits->subgroup_min <= 16 && limits->subgroup_max == 32) return limits->subgroup_min;
     return limits->subgroup_size;
 }

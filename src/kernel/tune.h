@@ -15,6 +15,8 @@ typedef struct vki_tuning {
     uint32_t subgroup;          /* required size of every pipeline; 0: unknown, assume nothing */
     vki_tile matvec, matvec8;   /* one column, f32 and int8 activations */
     vki_tile matmul, matmul8;   /* many */
+    uint32_t matvec_subgroups;  /* fill the device: a block of rows is shared by several up to here */
+    uint32_t matvec_most;       /* invocations of such a workgroup */
     uint32_t unit_local;        /* embedding, quantisation: a unit of 32 an invocation */
     uint32_t row_local;         /* norms, heads: a row or head a workgroup */
     uint32_t attention_local, attention_queries;       /* keys a block, queries a workgroup */

@@ -54,4 +54,15 @@ vklm_status vki_forward_layers(const vki_pass *pass, vklm_error *error);
 /* Final norm and head of rows first .. first + logits.rows - 1 of x (at most VKI_MAX_BATCH). */
 vklm_status vki_forward_head(const vki_pass *pass, uint32_t first, vki_span logits, vklm_error *error);
 
+/* The whole pass of one row, by fewer dispatches, where the model and the device allow it. logits: f32 [V];
+ * parts: the largest logit and its id of each 32, or 0. */
+bool vki_forward_row_fits(const vki_weights *weights, const vki_kernels *kernels);
+vklm_status vki_forward_row(const vki_pass *pass, uint64_t logits, uint64_t parts, vklm_error *error);
+
+/* How many parts vki_forward_row makes. */
+static inline uint32_t vki_logit_parts(const vki_hparams *hparams)
+{
+    return (hparams->n_vocab + 31) / 32;
+}
+
 #endif

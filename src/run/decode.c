@@ -11,26 +11,37 @@
 
 #include "base/checked.h"
 
-static vklm_status record_form(vklm_model *model, vki_decode_form *form, vklm_error *error)
+vklm_status vki_decode_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t splits, vklm_error *error)
 {
+    const vki_hparams *h = &model->weights.hparams;
     const vki_pass pass = {
         .weights = &model->weights, .activations = &model->decode, .kernels = &model->kernels,
-        .kv_f32 = form->kv_f32, .rows = 1, .n_out = 1, .splits = form->splits,
-        .keys = form->splits * model->kernels.tuning.split_keys,
+        .kv_f32 = kv_f32, .rows = 1, .n_out = 1, .splits = splits,
+        .keys = splits * model->kernels.tuning.split_keys,
     };
+    const uint64_t parts = model->decode.partial;
     vki_span logits = vki_span_rows(model->logits, 0, 1);
-    if (!form->greedy) logits.address = model->host_logits.address;
+    if (!greedy) logits.address = model->host_logits.address;
     vki_plan_clear(&model->plan);
     model->kernels.plan = &model->plan;
-    TRY(vki_forward_layers(&pass, error));
-    TRY(vki_forward_head(&pass, 0, logits, error));
-    if (form->greedy)
-        TRY(vki_advance(&model->kernels,
-                        &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
-                                            .state = model->decode.state.address,
-                                            .partial = model->decode.partial,
-                                            .ring = model->ring.address, .greedy = true},
-                        error));
+    if (model->row_fits) {
+        TRY(vki_forward_row(&pass, logits.address, greedy ? parts : 0, error));
+    } else {
+        TRY(vki_forward_layers(&pass, error));
+        TRY(vki_forward_head(&pass, 0, logits, error));
+    }
+    if (!greedy) return VKLM_OK;
+    return vki_advance(&model->kernels,
+                       &(vki_advance_args){.logits = logits, .n_vocab = h->n_vocab,
+                                           .state = model->decode.state.address, .partial = parts,
+                                           .parts = model->row_fits ? vki_logit_parts(h) : 0,
+                                           .ring = model->ring.address, .greedy = true},
+                       error);
+}
+
+static vklm_status record_form(vklm_model *model, vki_decode_form *form, vklm_error *error)
+{
+    TRY(vki_decode_plan(model, form->kv_f32, form->greedy, form->splits, error));
     for (uint32_t i = 0; i < VKI_AHEAD; i++) {
         TRY(vki_recording_init(&form->copies[i], model->device, error));
         TRY(vki_record(&form->copies[i], &model->plan, 0, error));

@@ -14,24 +14,22 @@ static uint32_t choose_chunk_rows(const vki_hparams *hparams, uint64_t max_block
     return (uint32_t)vki_max(8, vki_min(VKI_MAX_CHUNK, fit & ~7ull));
 }
 
-/* One pass of every row count that selects kernels of its own, planned and thrown away. */
-static vklm_status prepare_pass(vklm_model *model, const vki_activations *activations, uint32_t rows,
-                                uint32_t splits, bool kv_f32, vklm_error *error)
+/* A prompt of so many rows, planned and thrown away: each count selects kernels of its own. */
+static vklm_status prepare_prompt(vklm_model *model, uint32_t rows, bool kv_f32, vklm_error *error)
 {
     const vki_pass pass = {
-        .weights = &model->weights, .activations = activations, .kernels = &model->kernels,
-        .kv_f32 = kv_f32, .one_sequence = activations == &model->prefill, .rows = rows, .n_out = rows,
-        .keys = 1, .splits = splits,
+        .weights = &model->weights, .activations = &model->prefill, .kernels = &model->kernels,
+        .kv_f32 = kv_f32, .one_sequence = true, .rows = rows, .n_out = rows, .keys = 1, .splits = 1,
     };
+    const vki_span logits = vki_span_rows(model->logits, 0, rows);
     vki_plan_clear(&model->plan);
     model->kernels.plan = &model->plan;
     TRY(vki_forward_layers(&pass, error));
-    TRY(vki_forward_head(&pass, 0, vki_span_rows(model->logits, 0, rows), error));
+    TRY(vki_forward_head(&pass, 0, logits, error));
     return vki_advance(&model->kernels,
-                       &(vki_advance_args){.logits = vki_span_rows(model->logits, 0, rows),
-                                           .n_vocab = model->weights.hparams.n_vocab,
-                                           .state = activations->state.address,
-                                           .partial = activations->partial,
+                       &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
+                                           .state = model->prefill.state.address,
+                                           .partial = model->prefill.partial,
                                            .ring = model->ring.address, .greedy = true},
                        error);
 }
@@ -40,9 +38,9 @@ vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error)
 {
     if (kv_f32 && model->kv_f32_ready) return VKLM_OK;
     for (uint32_t rows = 1; rows <= VKI_MAX_BATCH; rows *= 2)
-        TRY(prepare_pass(model, &model->prefill, rows, 1, kv_f32, error));
-    TRY(prepare_pass(model, &model->decode, 1, 1, kv_f32, error));
-    TRY(prepare_pass(model, &model->decode, 1, 2, kv_f32, error));
+        TRY(prepare_prompt(model, rows, kv_f32, error));
+    for (uint32_t splits = 1; splits <= 2; splits++) /* one, and more with their merging */
+        TRY(vki_decode_plan(model, kv_f32, true, splits, error));
     model->kv_f32_ready |= kv_f32;
     return VKLM_OK;
 }
@@ -130,6 +128,7 @@ static vklm_status load(vklm_model *model, const vklm_model_params *params, vklm
     if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &gguf, &progress, error);
     vki_gguf_close(&gguf);
     if (status != VKLM_OK) return status;
+    model->row_fits = vki_forward_row_fits(&model->weights, &model->kernels);
     TRY(create_buffers(model, error));
     return vki_model_prepare(model, false, error);
 }

@@ -18,7 +18,7 @@ void fixture_open(kernel_fixture *f, kernel_tuning tuning)
     vki_limits limits = f->device->limits;
     if (tuning != TUNED_NATIVE) limits.is_cpu = !limits.is_cpu;
     if (tuning == TUNED_BLIND) {
-        limits.subgroup_control = false;
+        limits.subgroup_control = limits.subgroup_fixed = false;
         limits.subgroup_min = limits.subgroup_max = limits.subgroup_size;
     }
     vki_pipelines_init(&f->pipelines, f->device);
