@@ -25,10 +25,10 @@ static void add_count(counter *c, uint32_t local_size)
 {
     const vki_pipeline_key key = {.shader = "advance", .spec = {local_size}, .n_spec = 1};
     const struct advance_push push = {
-        .state = c->state.address, .rows = N_ROWS, .ring_steps = 1, .ring_rows = 1};
+        .state = c->state.address, .ring_steps = 1, .ring_rows = 1};
     vki_dispatch dispatch = {
         .name = "count",
-        .grid = {1, 1, 1},
+        .grid = {N_ROWS, 1, 1},
         .push_bytes = sizeof push,
         .n_writes = 1,
         .writes = {vki_range_of(c->state.address, c->state.size_bytes)},

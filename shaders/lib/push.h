@@ -116,8 +116,9 @@ struct argmax_push {
 // The end of a step: token and position of every row move on, the token goes into the ring.
 struct advance_push {
     ADDRESS state, partial, ring;
-    UINT rows, groups;  // groups 0: the host draws; only the position moves
+    UINT groups;  // 0: the host draws; only the position moves
     UINT ring_steps, ring_rows;
+    UINT pad;
 };
 
 #undef ADDRESS

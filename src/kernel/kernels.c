@@ -263,7 +263,7 @@ vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm
         .cost_bytes = (uint64_t)rows * parts * 8,
     };
     const struct advance_push push = {
-        .state = args->state, .partial = args->partial, .ring = args->ring, .rows = rows,
+        .state = args->state, .partial = args->partial, .ring = args->ring,
         .groups = args->greedy ? parts : 0, .ring_steps = VKI_RING_STEPS,
         .ring_rows = VKI_MAX_BATCH,
     };
