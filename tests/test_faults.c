@@ -251,11 +251,11 @@ START_TEST(any_allocation_may_fail_and_nothing_leaks)
         const vklm_status status = whole_life(path);
         fail_at = 0;
         n_survived += status == VKLM_OK; /* what makes regular expressions fast can be done without */
-        if (status != VKLM_OK) ck_assert_int_eq(error.status, VKLM_OUT_OF_MEMORY);
+        if (status != VKLM_OK) ck_assert_msg(error.status == VKLM_OUT_OF_MEMORY, "%zu of %zu: %s", k, n, error.text);
         ck_assert_uint_eq(n_live, live_before);
         ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
     }
-    ck_assert_uint_le(n_survived, n / 10);
+    ck_assert_uint_le(n_survived, n / 4);
     CHECK_OK(whole_life(path));
     remove(path);
 }

@@ -15,7 +15,11 @@ tiny_model tiny_small(const char *arch)
 {
     tiny_model m = tiny_model_of(arch);
     m.d_model = 64;
-    m.d_head = strcmp(arch, "qwen3") == 0 ? 48 : 16;
+    m.d_head = 16;
+    if (strcmp(arch, "qwen3") == 0) { /* heads wider than the model */
+        m.n_head = 6;
+        m.n_head_kv = 3;
+    }
     m.d_ff = 96;
     m.n_layer = 3;
     return m;
