@@ -22,6 +22,7 @@ static bool layer_fits(const vki_kernels *kernels, const vki_layer *layer)
 bool vki_forward_row_fits(const vki_weights *weights, const vki_kernels *kernels)
 {
     const vki_hparams *h = &weights->hparams;
+    /* Heads are whole blocks: attention leaves them as int8, and a lane's rows are of one head. */
     if (h->d_head % 32 != 0 || !vki_matvec_fits(kernels, &weights->head, false)) return false;
     for (uint32_t l = 0; l < h->n_layer; l++)
         if (!layer_fits(kernels, &weights->layers[l])) return false;
