@@ -345,7 +345,7 @@ vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vk
     while (!vklm_session_next_event(session, event_out)) {
         if (session->phase == VKI_IDLE)
             return vki_fail(error, VKLM_NOTHING_TO_DO, "the session is not generating and has no events left");
-        /* A failure of this session's work arrives as its DONE event. */
+        /* What fails of the session's work arrives as its DONE event. */
         if (vklm_model_step(session->model, 0, NULL) != VKLM_OK) continue;
         if (session->first_event < session->n_events || session->phase == VKI_IDLE) continue;
         if (session->model->job.in_flight == 0 && vki_logits_wait(session->model))
