@@ -112,7 +112,8 @@ START_TEST(strings_longer_than_the_file_are_refused)
 {
     static const uint64_t lengths[] = {6, 1 << 30, (1 << 30) + 1, INT64_MAX, UINT64_MAX};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        uint8_t value[13] = "12345678hello";
+        uint8_t value[13] = {0};
+        memcpy(value + 8, "hello", 5);
         gguf_patch_u64(value, 0, lengths[i]);
         gguf_writer *w = gguf_writer_new();
         gguf_put_raw(w, "a.b", 8, value, sizeof value);
