@@ -159,7 +159,7 @@ static vklm_status compile(const vki_host *host, const vki_shader *shader, const
         status = refuse(shader, glslang_shader_get_info_log(compiled), error);
     } else {
         glslang_program_add_shader(program, compiled);
-        if (glslang_program_link(program, input.messages)) {
+        if (glslang_program_link(program, (int)input.messages)) {
             glslang_program_SPIRV_generate(program, GLSLANG_STAGE_COMPUTE);
             status = copy_words(host, program, error, words, size_bytes);
         } else {
