@@ -265,7 +265,7 @@ START_TEST(q4_k_scales_lie_where_the_shaders_look)
         const unsigned scale = (vki_load32(super + 4) >> 4 * k & 15) | (high >> 2 * k & 3) << 4;
         const unsigned min = (vki_load32(super + 8) >> 4 * k & 15) | (high >> (16 + 2 * k) & 3)
                                                                          << 4;
-        ck_assert_uint_eq(scale, k < 4 ? s[k] & 63u : (s[k + 4] & 15u) | (s[k - 4] >> 6) << 4);
+        ck_assert_uint_eq(scale, k < 4 ? s[k] & 63u : (s[k + 4] & 15u) | (unsigned)(s[k - 4] >> 6) << 4);
         ck_assert_uint_eq(min, k < 4 ? s[k + 4] & 63u : s[k + 4] >> 4 | (unsigned)(s[k] >> 6) << 4);
     }
 }

@@ -81,7 +81,7 @@ START_TEST(a_recording_is_replayed_in_order)
 {
     counter c;
     open_counter(&c);
-    for (uint32_t i = 0; i < 50; i++) add_count(&c, 32 << i % 2);
+    for (uint32_t i = 0; i < 50; i++) add_count(&c, 32u << i % 2);
     CHECK_OK(vki_record(&c.recording, &c.plan, 0, &error));
     ck_assert_uint_eq(c.recording.n_units, 1);
     uint64_t value;
