@@ -279,6 +279,8 @@ START_TEST(a_prompt_in_any_pieces_has_the_same_logits)
     m = tiny_small("gemma3");
     tiny_model_set_formats(&m, VKI_Q8_0);
     check_cuts(&m, 150, VKLM_KV_F16);
+    m.default_precision = true;
+    check_cuts(&m, 150, VKLM_KV_F16);
 }
 END_TEST
 

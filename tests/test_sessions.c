@@ -23,7 +23,9 @@ static void load(const tiny_model *m)
 
 static void set_up(void)
 {
-    const tiny_model m = tiny_small("qwen3");
+    tiny_model m = tiny_small("qwen3");
+    tiny_model_set_formats(&m, VKI_Q8_0); /* as models are usually run: quantised, in the default precision */
+    m.default_precision = true;
     device = test_device(NULL);
     load(&m);
     some_ids(17, 256, prompt, RUN_MAX_IDS);
