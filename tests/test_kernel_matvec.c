@@ -270,9 +270,9 @@ START_TEST(products_of_one_row_are_right_in_every_shape)
     for (uint32_t w = 0; w < 3; w++) {
         for (uint32_t h = 0; h < 5; h++) {
             if (h < 3) check_add(&f, format, heights[h], widths[w]);
-            if (h < 3) check_gate(&f, format, heights[h], widths[w]);
             for (int again = 0; again < 2; again++)
                 check_logits(&f, format, heights[h], widths[w]);
+            if (h == w) check_gate(&f, format, heights[h], widths[w]);
             if (h == w) check_qkv(&f, format, &qkv_cases[h], widths[w]);
         }
     }
