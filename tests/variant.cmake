@@ -19,10 +19,11 @@ foreach(step configure build)
   endif()
 endforeach()
 # Left out: what looks at the source tree or at the library as a file, which the main build's tests did; with
-# sanitizers the kernels, whose work is the driver's (test_forward runs the code around them); with shaders compiled at
+# sanitizers the kernels and decode in all its shapes, whose work is the driver's (test_forward and test_sessions run
+# the code around them); with shaders compiled at
 # run time the injected faults, each of which would compile them all again.
 set(leave_out "test_layers|symbols|consume|spirv")
-set(leave_out_sanitizers "test_kernel.*")
+set(leave_out_sanitizers "test_kernel.*|test_decode")
 set(leave_out_runtime_glsl "test_faults")
 execute_process(COMMAND "${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}" --output-on-failure
                         -E "^(${leave_out}|${leave_out_${VARIANT}})$" COMMAND_ERROR_IS_FATAL ANY)
