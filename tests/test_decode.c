@@ -68,15 +68,14 @@ static void check_case(decode_case c)
         m.default_precision = precision;
         check_decode(device, &m, true);
     }
-    check_decode(device, &m, false);
+    if (c.tied) check_decode(device, &m, false); /* the long way, for comparison */
     vklm_device_destroy(&device);
 }
 
 START_TEST(a_step_in_five_dispatches_computes_the_same)
 {
-    const vki_format format = (vki_format)(_i % VKI_FORMAT_COUNT);
-    const bool untuned = _i >= VKI_FORMAT_COUNT;
-    check_case((decode_case){_i % 2 ? "qwen2" : "llama", format, _i % 3 == 0, untuned});
+    /* Each format once: test_kernel_matvec.c has every combination. */
+    check_case((decode_case){_i / 2 % 2 ? "qwen2" : "llama", (vki_format)_i, _i % 3 == 0, _i % 2});
 }
 END_TEST
 
@@ -105,7 +104,7 @@ int main(void)
     Suite *suite = suite_create("decode");
     TCase *c = tcase_create("decode");
     tcase_set_timeout(c, 0);
-    tcase_add_loop_test(c, a_step_in_five_dispatches_computes_the_same, 0, 2 * VKI_FORMAT_COUNT);
+    tcase_add_loop_test(c, a_step_in_five_dispatches_computes_the_same, 0, VKI_FORMAT_COUNT);
     tcase_add_test(c, what_a_row_cannot_have_takes_the_long_way);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
