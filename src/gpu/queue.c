@@ -60,7 +60,7 @@ vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t cou
         queue->commands[i] = units[i].command;
         note.cost += units[i].cost;
         note.queries = units[i].queries;
-        note.end_query = units[i].query + 1;
+        note.end_query = units[i].end_query;
     }
     if (note.queries) {
         note.begin_query = units[0].query;

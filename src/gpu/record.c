@@ -7,6 +7,8 @@
  */
 #include "gpu/record.h"
 
+#include <string.h>
+
 #include "base/checked.h"
 
 enum {
@@ -18,6 +20,13 @@ enum {
 uint64_t vki_dispatch_cost(const vki_dispatch *dispatch)
 {
     return vki_max(dispatch->cost_bytes, dispatch->cost_flops / FLOPS_PER_BYTE) + DISPATCH_COST;
+}
+
+uint64_t vki_plan_cost(const vki_plan *plan)
+{
+    uint64_t cost = 0;
+    for (size_t i = 0; i < plan->n; i++) cost += vki_dispatch_cost(&plan->items[i]);
+    return cost;
 }
 
 vklm_status vki_recording_init(vki_recording *recording, vklm_device *device, vklm_error *error)
@@ -84,24 +93,24 @@ static vklm_status allocate_commands(vki_recording *recording, vklm_error *error
     return VKLM_OK;
 }
 
-/* Room for two timestamps a unit. */
-static vklm_status allocate_queries(vki_recording *recording, vklm_error *error)
+/* Room for two timestamps a unit; with `each`, for one and another for each dispatch. */
+static vklm_status allocate_queries(vki_recording *recording, size_t n_dispatches, vklm_error *error)
 {
     vklm_device *device = recording->device;
-    if (device->limits.timestamp_ns <= 0 || recording->query_units >= recording->n_units)
-        return VKLM_OK;
+    const size_t needed = recording->n_units + (recording->each ? n_dispatches : recording->n_units);
+    if (device->limits.timestamp_ns <= 0 || recording->n_queries >= needed) return VKLM_OK;
     device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
     recording->queries = VK_NULL_HANDLE;
-    recording->query_units = 0;
+    recording->n_queries = 0;
     const VkQueryPoolCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
-        .queryCount = 2 * (uint32_t)recording->n_units,
+        .queryCount = (uint32_t)needed,
     };
     const VkResult result =
         device->fn.vkCreateQueryPool(device->device, &create, NULL, &recording->queries);
     TRY(vki_check(device, result, "vkCreateQueryPool", error));
-    recording->query_units = recording->n_units;
+    recording->n_queries = create.queryCount;
     return VKLM_OK;
 }
 
@@ -114,6 +123,11 @@ static void barrier(const vklm_device *device, VkCommandBuffer command, VkPipeli
         .dstAccessMask = used,
     };
     device->fn.vkCmdPipelineBarrier(command, from, to, 0, 1, &memory, 0, NULL, 0, NULL);
+}
+
+static void stamp(const vklm_device *device, const vki_unit *unit, VkPipelineStageFlagBits stage, uint32_t query)
+{
+    if (unit->queries) device->fn.vkCmdWriteTimestamp(unit->command, stage, unit->queries, query);
 }
 
 static void record_dispatches(const vki_recording *recording, const vki_plan *plan,
@@ -129,7 +143,7 @@ static void record_dispatches(const vki_recording *recording, const vki_plan *pl
                                   VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof zeros, zeros);
     for (uint32_t i = unit->first; i < unit->first + unit->count; i++) {
         const vki_dispatch *dispatch = &plan->items[i];
-        if (recording->barriers[i])
+        if (recording->barriers[i] || recording->each)
             barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT, compute, shader);
         if (dispatch->pipeline != bound) {
             bound = dispatch->pipeline;
@@ -142,6 +156,8 @@ static void record_dispatches(const vki_recording *recording, const vki_plan *pl
                                           dispatch->push);
         device->fn.vkCmdDispatch(unit->command, dispatch->grid[0], dispatch->grid[1],
                                  dispatch->grid[2]);
+        if (recording->each)
+            stamp(device, unit, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, unit->query + 1 + i - unit->first);
     }
 }
 
@@ -152,22 +168,19 @@ static vklm_status record_unit(vki_recording *recording, const vki_plan *plan, s
     vki_unit *unit = &recording->units[index];
     unit->command = recording->commands[index];
     unit->queries = recording->queries;
-    unit->query = 2 * (uint32_t)index;
+    unit->query = (uint32_t)index + (recording->each ? unit->first : (uint32_t)index);
+    unit->end_query = unit->query + (recording->each ? unit->count : 1);
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkResult result = device->fn.vkBeginCommandBuffer(unit->command, &begin);
     TRY(vki_check(device, result, "vkBeginCommandBuffer", error));
     const VkPipelineStageFlags compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     const VkAccessFlags shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
-    if (unit->queries)
-        device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
-                                       unit->queries, unit->query);
+    stamp(device, unit, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, unit->query);
     record_dispatches(recording, plan, unit);
     if (index + 1 == recording->n_units)
         barrier(device, unit->command, compute, VK_ACCESS_SHADER_WRITE_BIT,
                 compute | VK_PIPELINE_STAGE_HOST_BIT, shader | VK_ACCESS_HOST_READ_BIT);
-    if (unit->queries)
-        device->fn.vkCmdWriteTimestamp(unit->command, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-                                       unit->queries, unit->query + 1);
+    if (!recording->each) stamp(device, unit, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, unit->end_query);
     result = device->fn.vkEndCommandBuffer(unit->command);
     return vki_check(device, result, "vkEndCommandBuffer", error);
 }
@@ -184,7 +197,7 @@ vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t 
     vki_plan_barriers(plan, recording->barriers);
     TRY_OR_FAIL(cut_units(recording, plan, unit_cost, error));
     TRY_OR_FAIL(allocate_commands(recording, error));
-    TRY_OR_FAIL(allocate_queries(recording, error));
+    TRY_OR_FAIL(allocate_queries(recording, plan->n, error));
     result = device->fn.vkResetCommandPool(device->device, recording->pool, 0);
     TRY_OR_FAIL(vki_check(device, result, "vkResetCommandPool", error));
     for (size_t i = 0; i < recording->n_units; i++)
@@ -193,4 +206,15 @@ vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t 
 fail:
     recording->n_units = 0;
     return status;
+}
+
+vklm_status vki_unit_ticks(vklm_device *device, const vki_unit *unit, vklm_error *error, uint64_t *ticks)
+{
+    const size_t size = sizeof *ticks;
+    memset(ticks, 0, size * (unit->count + 1)); /* where the device wrote none */
+    TRY(vki_device_usable(device, error));
+    const VkResult result = device->fn.vkGetQueryPoolResults(device->device, unit->queries, unit->query,
+                                                             unit->count + 1, size * (unit->count + 1), ticks,
+                                                             size, VK_QUERY_RESULT_64_BIT);
+    return vki_check(device, result, "vkGetQueryPoolResults", error);
 }

@@ -12,8 +12,8 @@
 
 typedef struct vki_unit {
     VkCommandBuffer command;
-    VkQueryPool queries;      /* the recording's; of this unit: begin at 2 i, end behind it */
-    uint32_t query;
+    VkQueryPool queries;      /* the recording's; of this unit: its begin, and its end last */
+    uint32_t query, end_query;
     uint64_t cost;            /* in the cost model's units, see vki_dispatch_cost */
     uint32_t first, count;    /* dispatches of the plan */
 } vki_unit;
@@ -21,19 +21,21 @@ typedef struct vki_unit {
 typedef struct vki_recording {
     vklm_device *device;      /* borrowed */
     VkCommandPool pool;       /* owned; reset by each record */
-    VkQueryPool queries;      /* owned: timestamps, two a unit; none where the device has none */
-    size_t query_units;       /* that the query pool has room for */
+    bool each;                /* set before vki_record: dispatches run one by one, with a timestamp behind each */
+    VkQueryPool queries;      /* owned: timestamps, two a unit or more; none where the device has none */
+    uint32_t n_queries;       /* that the query pool has room for */
     vki_unit *units;          /* owned */
     size_t n_units, units_capacity;
     size_t n_commands;        /* command buffers allocated so far, reused */
     VkCommandBuffer *commands;
     size_t commands_capacity;
-    bool *barriers;           /* scratch, owned */
+    bool *barriers;           /* owned: of the plan, before which dispatch */
     size_t barriers_capacity;
 } vki_recording;
 
 /* A relative measure of a dispatch's GPU time: max of bytes and flops / 8, plus a constant. */
 uint64_t vki_dispatch_cost(const vki_dispatch *dispatch);
+uint64_t vki_plan_cost(const vki_plan *plan);
 
 vklm_status vki_recording_init(vki_recording *recording, vklm_device *device, vklm_error *error);
 /* The device has finished with it. Safe on a zeroed recording. */
@@ -43,6 +45,10 @@ void vki_recording_free(vki_recording *recording);
  * 0: one unit. The recording must not be in flight. */
 vklm_status vki_record(vki_recording *recording, const vki_plan *plan, uint64_t unit_cost,
                        vklm_error *error);
+
+/* The timestamps of a unit that has finished: ticks[0] its begin, ticks[1 + i] the end of its dispatch i, for
+ * i < unit->count. Of a recording with `each` on a device with timestamps. */
+vklm_status vki_unit_ticks(vklm_device *device, const vki_unit *unit, vklm_error *error, uint64_t *ticks);
 
 /* One queue with a timeline; each submit gets the next value. */
 typedef struct vki_submit {
