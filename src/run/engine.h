@@ -137,6 +137,17 @@ bool vki_logits_wait(const vklm_model *model);
 bool vki_session_device_draws(const vklm_session *session);
 
 /* ---- prefill.c, decode.c: start a job, take what finished, submit more ---- */
+typedef struct vki_chunk {
+    bool kv_f32;
+    uint32_t depth, rows, n_out; /* keys before it, rows, the last of them whose logits are wanted */
+} vki_chunk;
+/* A place in the cache and the state of the first `rows` pending ids. */
+vklm_status vki_chunk_place(vklm_model *model, vklm_session *session, uint32_t rows, vklm_error *error);
+/* The plan of a chunk's layers; and, added to model->plan, of the logits of `group` of its rows from `row` on:
+ * greedy: the device draws from them, else they go to the host. */
+vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error *error);
+vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool greedy,
+                            vklm_error *error);
 vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error *error);
 vklm_status vki_chunk_submit(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error);
 /* All of the chunk has finished. */

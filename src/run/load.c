@@ -17,21 +17,9 @@ static uint32_t choose_chunk_rows(const vki_hparams *hparams, uint64_t max_block
 /* A prompt of so many rows, planned and thrown away: each count selects kernels of its own. */
 static vklm_status prepare_prompt(vklm_model *model, uint32_t rows, bool kv_f32, vklm_error *error)
 {
-    const vki_pass pass = {
-        .weights = &model->weights, .activations = &model->prefill, .kernels = &model->kernels,
-        .kv_f32 = kv_f32, .one_sequence = true, .rows = rows, .n_out = rows, .keys = 1, .splits = 1,
-    };
-    const vki_span logits = vki_span_rows(model->logits, 0, rows);
-    vki_plan_clear(&model->plan);
-    model->kernels.plan = &model->plan;
-    TRY(vki_forward_layers(&pass, error));
-    TRY(vki_forward_head(&pass, 0, logits, error));
-    return vki_advance(&model->kernels,
-                       &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
-                                           .state = model->prefill.state.address,
-                                           .partial = model->prefill.partial,
-                                           .ring = model->ring.address, .greedy = true},
-                       error);
+    const vki_chunk chunk = {kv_f32, 0, rows, rows};
+    TRY(vki_chunk_plan(model, &chunk, error));
+    return vki_logits_plan(model, &chunk, 0, rows, true, error);
 }
 
 vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error)

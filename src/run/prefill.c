@@ -5,21 +5,57 @@
 
 #include "base/checked.h"
 
-static uint64_t plan_cost(const vki_plan *plan)
+static vki_pass chunk_pass(vklm_model *model, const vki_chunk *chunk)
 {
-    uint64_t cost = 0;
-    for (size_t i = 0; i < plan->n; i++) cost += vki_dispatch_cost(&plan->items[i]);
-    return cost;
-}
-
-static vki_pass chunk_pass(vklm_model *model, const vklm_session *session)
-{
-    const vki_job *job = &model->job;
     return (vki_pass){
         .weights = &model->weights, .activations = &model->prefill, .kernels = &model->kernels,
-        .kv_f32 = session->kv_type == VKLM_KV_F32, .one_sequence = true, .rows = job->rows,
-        .n_out = job->n_out, .keys = (uint32_t)session->n_cached + job->rows / 2 + 1, .splits = 1,
+        .kv_f32 = chunk->kv_f32, .one_sequence = true, .rows = chunk->rows, .n_out = chunk->n_out,
+        .keys = chunk->depth + chunk->rows / 2 + 1, .splits = 1,
     };
+}
+
+vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error *error)
+{
+    const vki_pass pass = chunk_pass(model, chunk);
+    vki_plan_clear(&model->plan);
+    model->kernels.plan = &model->plan;
+    return vki_forward_layers(&pass, error);
+}
+
+vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool greedy,
+                            vklm_error *error)
+{
+    vki_span logits = {model->host_logits.address, group, model->logits.stride};
+    if (greedy) logits.address = model->logits.address;
+    const vki_pass pass = chunk_pass(model, chunk);
+    model->kernels.plan = &model->plan;
+    TRY(vki_forward_head(&pass, row, logits, error));
+    if (!greedy) return VKLM_OK;
+    return vki_advance(&model->kernels,
+                       &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
+                                           .state = model->prefill.state.address +
+                                                    (uint64_t)row * VKI_ROW_STATE_BYTES,
+                                           .partial = model->prefill.partial,
+                                           .ring = model->ring.address, .greedy = true},
+                       error);
+}
+
+vklm_status vki_chunk_place(vklm_model *model, vklm_session *session, uint32_t rows, vklm_error *error)
+{
+    TRY(vki_kv_reserve(&session->kv, (uint32_t)session->n_cached + rows, error));
+    for (uint32_t i = 0; i < rows; i++) {
+        const size_t position = session->n_cached + i;
+        vki_state_write(&model->prefill, i, session->kv.table.address, session->ids[position],
+                        (uint32_t)position, 0);
+    }
+    return VKLM_OK;
+}
+
+/* The chunk of the job under way. */
+static vki_chunk job_chunk(const vklm_model *model, const vklm_session *session)
+{
+    const vki_job *job = &model->job;
+    return (vki_chunk){session->kv_type == VKLM_KV_F32, (uint32_t)session->n_cached, job->rows, job->n_out};
 }
 
 vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error *error)
@@ -28,18 +64,11 @@ vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error
     const uint32_t rows = (uint32_t)vki_min(vki_min(session->chunk, model->chunk_rows), pending);
     const bool last = rows == pending;
     const uint32_t n_out = session->params.want_logits ? rows : last && !session->params.prompt_only ? 1 : 0;
-    TRY(vki_kv_reserve(&session->kv, (uint32_t)session->n_cached + rows, error));
+    TRY(vki_chunk_place(model, session, rows, error));
     model->job = (vki_job){.kind = VKI_JOB_CHUNK, .session = session, .rows = rows, .n_out = n_out};
-    for (uint32_t i = 0; i < rows; i++) {
-        const size_t position = session->n_cached + i;
-        vki_state_write(&model->prefill, i, session->kv.table.address, session->ids[position],
-                        (uint32_t)position, 0);
-    }
-    const vki_pass pass = chunk_pass(model, session);
-    vki_plan_clear(&model->plan);
-    model->kernels.plan = &model->plan;
-    TRY(vki_forward_layers(&pass, error));
-    return vki_record(&model->recording, &model->plan, plan_cost(&model->plan) / VKI_CHUNK_UNITS + 1, error);
+    const vki_chunk chunk = job_chunk(model, session);
+    TRY(vki_chunk_plan(model, &chunk, error));
+    return vki_record(&model->recording, &model->plan, vki_plan_cost(&model->plan) / VKI_CHUNK_UNITS + 1, error);
 }
 
 vklm_status vki_chunk_submit(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
@@ -80,21 +109,9 @@ vklm_status vki_logits_start(vklm_model *model, vklm_error *error)
     vklm_session *session = job->session;
     job->kind = VKI_JOB_LOGITS;
     job->group = (uint32_t)vki_min(VKI_LOGIT_ROWS, job->rows - job->next_row);
-    const bool greedy = vki_session_device_draws(session);
-    vki_span logits = {model->host_logits.address, job->group, model->logits.stride};
-    if (greedy) logits.address = model->logits.address;
-    const vki_pass pass = chunk_pass(model, session);
+    const vki_chunk chunk = job_chunk(model, session);
     vki_plan_clear(&model->plan);
-    model->kernels.plan = &model->plan;
-    TRY(vki_forward_head(&pass, job->next_row, logits, error));
-    if (greedy)
-        TRY(vki_advance(&model->kernels,
-                        &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
-                                            .state = model->prefill.state.address +
-                                                     (uint64_t)job->next_row * VKI_ROW_STATE_BYTES,
-                                            .partial = model->prefill.partial,
-                                            .ring = model->ring.address, .greedy = true},
-                        error));
+    TRY(vki_logits_plan(model, &chunk, job->next_row, job->group, vki_session_device_draws(session), error));
     TRY(vki_record(&model->recording, &model->plan, 0, error));
     TRY(vki_queue_submit(&model->queue, model->recording.units, model->recording.n_units, error, &job->values[0]));
     job->in_flight = 1;
