@@ -167,6 +167,11 @@ START_TEST(limits_are_sound)
     ck_assert_uint_ge(limits->max_grid[0], 65535);
     ck_assert_uint_ge(limits->shared_bytes, 16384);
     ck_assert_uint_ge(limits->max_block_bytes, 1 << 30);
+    const vki_matrix_size sizes[] = {limits->coop_f16, limits->coop_s8};
+    for (size_t i = 0; i < 2; i++) { /* none, or what divides a tile */
+        if (sizes[i].m == 0) continue;
+        ck_assert_uint_eq(32 % sizes[i].m + 32 % sizes[i].n + 32 % sizes[i].k, 0);
+    }
     ck_assert_uint_eq(vklm_device_memory_used(device), 0);
     vklm_device_destroy(&device);
 }

@@ -9,6 +9,11 @@
 #include "gpu/vulkan.h"
 #include "base/host.h"
 
+/* C of m rows and n columns from A of k columns and B, by all lanes of a subgroup; m 0: there is no such product. */
+typedef struct vki_matrix_size {
+    uint32_t m, n, k;
+} vki_matrix_size;
+
 typedef struct vki_limits {
     uint32_t subgroup_size;            /* what the driver picks by default */
     uint32_t subgroup_min, subgroup_max;
@@ -24,6 +29,9 @@ typedef struct vki_limits {
     uint64_t timestamp_mask;           /* the bits that count */
     bool fast_packed_dot;              /* four products of bytes in an instruction, or software */
     bool is_cpu;                       /* software Vulkan: few lanes a row, no shared memory */
+    bool is_discrete;
+    uint32_t vendor;                   /* PCI id */
+    vki_matrix_size coop_f16, coop_s8; /* cooperative matrices of f16 with f32 sums, of int8 with int32 sums */
 } vki_limits;
 
 struct vklm_device {

@@ -22,6 +22,7 @@ typedef struct feature {
 #define V12(name, required) {#name, offsetof(vki_features, v12.name), required}
 #define CONTROL(name) {#name, offsetof(vki_features, size_control.name), false}
 #define DOT(name) {#name, offsetof(vki_features, integer_dot.name), false}
+#define COOP(name) {#name, offsetof(vki_features, coop.name), false}
 
 static const feature features_wanted[] = {
     CORE(shaderInt64, true),
@@ -38,6 +39,8 @@ static const feature features_wanted[] = {
     CONTROL(subgroupSizeControl),
     CONTROL(computeFullSubgroups),
     DOT(shaderIntegerDotProduct),
+    V12(vulkanMemoryModel, false),
+    COOP(cooperativeMatrix),
 };
 
 enum { N_WANTED = sizeof features_wanted / sizeof features_wanted[0] };
@@ -55,7 +58,8 @@ static void add_missing(vklm_device_info *info, const char *name)
     snprintf(info->missing + used, sizeof info->missing - used, "%s%s", used ? ", " : "", name);
 }
 
-static void chain_features(vki_features *features, bool size_control, bool integer_dot)
+/* Chains the structs of what the device has. */
+static void chain_features(vki_features *features, const vki_probe *probe)
 {
     *features = (vki_features){
         .core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
@@ -63,24 +67,29 @@ static void chain_features(vki_features *features, bool size_control, bool integ
         .v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
         .size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
         .integer_dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
+        .coop.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
     };
     features->core.pNext = &features->v11;
     features->v11.pNext = &features->v12;
     void **tail = &features->v12.pNext;
-    if (size_control) {
+    if (probe->has_size_control) {
         *tail = &features->size_control;
         tail = &features->size_control.pNext;
     }
-    if (integer_dot) *tail = &features->integer_dot;
+    if (probe->has_integer_dot) {
+        *tail = &features->integer_dot;
+        tail = &features->integer_dot.pNext;
+    }
+    if (probe->has_coop) *tail = &features->coop;
 }
 
 void vki_probe_features(const vki_instance_functions *fn, const vki_probe *probe,
                         vki_features *features)
 {
     vki_features offered;
-    chain_features(&offered, probe->has_size_control, probe->has_integer_dot);
+    chain_features(&offered, probe);
     fn->GetPhysicalDeviceFeatures2(probe->physical, &offered.core);
-    chain_features(features, probe->has_size_control, probe->has_integer_dot);
+    chain_features(features, probe);
     for (size_t i = 0; i < N_WANTED; i++)
         *feature_bit(features, &features_wanted[i]) = *feature_bit(&offered, &features_wanted[i]);
 }
@@ -105,12 +114,14 @@ static vklm_status read_extensions(const vki_host *host, const vki_instance_func
     const char *const known[] = {
         VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
         VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
+        VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
         "VK_KHR_portability_subset",
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (has_extension(all, n, known[i])) probe->extensions[probe->n_extensions++] = known[i];
     probe->has_size_control = has_extension(all, n, known[0]);
     probe->has_integer_dot = has_extension(all, n, known[1]);
+    probe->has_coop = has_extension(all, n, known[2]);
     vki_release(host, &all);
     return VKLM_OK;
 }
@@ -182,6 +193,40 @@ static void check_subgroups(const VkPhysicalDeviceVulkan11Properties *v11, vklm_
             add_missing(info, needed[i].name);
 }
 
+/* Takes the largest product of each kind: it needs the fewest loads. Sizes that a tile of 32 x 32 with steps
+ * of 32 is no multiple of are passed over. */
+static void take_matrix_size(const VkCooperativeMatrixPropertiesKHR *p, vki_limits *limits)
+{
+    const bool f16 = p->AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p->CType == VK_COMPONENT_TYPE_FLOAT32_KHR;
+    const bool s8 = p->AType == VK_COMPONENT_TYPE_SINT8_KHR && p->CType == VK_COMPONENT_TYPE_SINT32_KHR;
+    if (p->scope != VK_SCOPE_SUBGROUP_KHR || p->BType != p->AType || p->ResultType != p->CType ||
+        p->saturatingAccumulation || !p->MSize || !p->NSize || !p->KSize)
+        return;
+    if ((!f16 && !s8) || 32 % p->MSize || 32 % p->NSize || 32 % p->KSize) return;
+    vki_matrix_size *best = f16 ? &limits->coop_f16 : &limits->coop_s8;
+    if (p->MSize * p->NSize * p->KSize > best->m * best->n * best->k)
+        *best = (vki_matrix_size){p->MSize, p->NSize, p->KSize};
+}
+
+static vklm_status read_matrix_sizes(const vki_host *host, const vki_instance_functions *fn,
+                                     vklm_error *error, vki_probe *probe)
+{
+    vki_features features;
+    vki_probe_features(fn, probe, &features);
+    if (!features.coop.cooperativeMatrix || !features.v12.vulkanMemoryModel || !features.v12.shaderFloat16 ||
+        !features.v12.shaderInt8 || !fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+        return VKLM_OK;
+    VkCooperativeMatrixPropertiesKHR *all;
+    uint32_t n = 0;
+    (void)fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(probe->physical, &n, NULL);
+    TRY(vki_alloc(host, n, sizeof *all, error, &all));
+    for (uint32_t i = 0; i < n; i++) all[i].sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+    if (n && fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR(probe->physical, &n, all) < VK_SUCCESS) n = 0;
+    for (uint32_t i = 0; i < n; i++) take_matrix_size(&all[i], &probe->limits);
+    vki_release(host, &all);
+    return VKLM_OK;
+}
+
 /* Reads the properties of a device of Vulkan 1.2 or later. */
 static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
 {
@@ -226,6 +271,8 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .max_block_bytes = v11.maxMemoryAllocationSize,
         .timestamp_ns = features.v12.hostQueryReset ? (double)limits->timestampPeriod : 0,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
+        .is_discrete = probe->info.type == VKLM_DEVICE_DISCRETE,
+        .vendor = all.properties.vendorID,
         .fast_packed_dot = features.integer_dot.shaderIntegerDotProduct &&
                            (dot.integerDotProduct4x8BitPackedSignedAccelerated ||
                             probe->info.type == VKLM_DEVICE_CPU),
@@ -254,5 +301,6 @@ vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions 
     }
     TRY(read_extensions(host, fn, error, probe));
     read_properties(fn, probe);
+    TRY(read_matrix_sizes(host, fn, error, probe));
     return find_queue(host, fn, error, probe);
 }

@@ -12,7 +12,7 @@ typedef struct vki_probe {
     vki_limits limits;
     uint32_t queue_family;
     VkPhysicalDeviceMemoryProperties memory;
-    bool has_size_control, has_integer_dot; /* the feature structs may be chained */
+    bool has_size_control, has_integer_dot, has_coop; /* the feature structs may be chained */
     const char *extensions[VKI_MAX_EXTENSIONS]; /* to enable */
     uint32_t n_extensions;
 } vki_probe;
@@ -24,6 +24,7 @@ typedef struct vki_features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceSubgroupSizeControlFeatures size_control;
     VkPhysicalDeviceShaderIntegerDotProductFeatures integer_dot;
+    VkPhysicalDeviceCooperativeMatrixFeaturesKHR coop;
 } vki_features;
 
 /* Fills *probe; info.missing names what the device lacks. Fails where the host has no memory. */
