@@ -141,8 +141,8 @@ typedef struct vki_chunk {
     bool kv_f32;
     uint32_t depth, rows, n_out; /* keys before it, rows, the last of them whose logits are wanted */
 } vki_chunk;
-/* A place in the cache and the state of the first `rows` pending ids. */
-vklm_status vki_chunk_place(vklm_model *model, vklm_session *session, uint32_t rows, vklm_error *error);
+/* A place in the cache and the state, in rows of the activations, of the first `rows` pending ids. */
+vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t rows, vklm_error *error);
 /* The plan of a chunk's layers; and, added to model->plan, of the logits of `group` of its rows from `row` on:
  * greedy: the device draws from them, else they go to the host. */
 vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error *error);

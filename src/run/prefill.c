@@ -40,12 +40,12 @@ vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t 
                        error);
 }
 
-vklm_status vki_chunk_place(vklm_model *model, vklm_session *session, uint32_t rows, vklm_error *error)
+vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t rows, vklm_error *error)
 {
     TRY(vki_kv_reserve(&session->kv, (uint32_t)session->n_cached + rows, error));
     for (uint32_t i = 0; i < rows; i++) {
         const size_t position = session->n_cached + i;
-        vki_state_write(&model->prefill, i, session->kv.table.address, session->ids[position],
+        vki_state_write(activations, i, session->kv.table.address, session->ids[position],
                         (uint32_t)position, 0);
     }
     return VKLM_OK;
@@ -64,7 +64,7 @@ vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error
     const uint32_t rows = (uint32_t)vki_min(vki_min(session->chunk, model->chunk_rows), pending);
     const bool last = rows == pending;
     const uint32_t n_out = session->params.want_logits ? rows : last && !session->params.prompt_only ? 1 : 0;
-    TRY(vki_chunk_place(model, session, rows, error));
+    TRY(vki_rows_place(session, &model->prefill, rows, error));
     model->job = (vki_job){.kind = VKI_JOB_CHUNK, .session = session, .rows = rows, .n_out = n_out};
     const vki_chunk chunk = job_chunk(model, session);
     TRY(vki_chunk_plan(model, &chunk, error));

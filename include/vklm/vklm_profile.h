@@ -1,0 +1,77 @@
+/* vklm_profile.h - what a model runs on the GPU, dispatch by dispatch: the plan of a prompt or a decode step, and
+ * its GPU time. For developers of vklm, and of programs that want to see where their GPU time goes.
+ *
+ *     static void show(void *user, const vklm_dispatch *d)
+ *     {
+ *         printf("%s: %llu ns\n", d->name, (unsigned long long)(d->end_ns - d->begin_ns));
+ *     }
+ *     ...
+ *     vklm_session_set_ids(session, ids, n_ids, &error, NULL);
+ *     vklm_session_profile(session, &(vklm_profile_params){.struct_size = sizeof(vklm_profile_params),
+ *                                                          .visit = show}, &error);
+ *
+ * The rules of vklm.h hold. Names of operations and shaders, and which dispatches a pass is made of, change with
+ * versions, devices and models.
+ */
+#ifndef VKLM_PROFILE_H
+#define VKLM_PROFILE_H
+
+#include "vklm/vklm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define VKLM_NO_LAYER UINT32_MAX
+
+/* One dispatch. Its strings and constants are valid during the visit only. */
+typedef struct vklm_dispatch {
+    uint32_t index;            /* from 0, in the order of execution */
+    uint32_t pass;             /* the chunk of the prompt, from 0; its last one ends with the head */
+    uint32_t layer;            /* VKLM_NO_LAYER: before and behind the layers */
+    const char *name;          /* what is computed: "ffn_up" */
+    const char *shader;        /* by which module: "matmul8_q4_0" */
+    const uint32_t *constants; /* [n_constants]: its specialisation constants by id */
+    uint32_t n_constants;
+    uint32_t local_size;       /* invocations of a workgroup */
+    uint32_t subgroup_size;    /* that the pipeline asks for; 0: left to the driver */
+    uint32_t grid[3];          /* workgroups */
+    uint64_t bytes, flops;     /* memory traffic and arithmetic by the kernel's own account */
+    bool barrier;              /* a barrier stands before it */
+    uint64_t begin_ns, end_ns; /* GPU time, from the begin of the first dispatch on; 0 in a plan */
+} vklm_dispatch;
+
+/* Must not call anything on the device's objects. */
+typedef void (*vklm_dispatch_visit)(void *user, const vklm_dispatch *dispatch);
+
+typedef struct vklm_plan_params {
+    size_t struct_size;
+    uint32_t n_tokens; /* default 1: a decode step; more: a prompt and the draw of its first token */
+    uint32_t depth;    /* tokens in the cache before them */
+    vklm_kv_type kv;
+    vklm_dispatch_visit visit;
+    void *user;
+} vklm_plan_params;
+
+/* Visits the dispatches that n_tokens would take; nothing runs. May compile pipelines. INVALID_ARGUMENT: no visit,
+ * more tokens than the model's context, or a generation under way. */
+VKLM_API vklm_status vklm_model_plan(vklm_model *model, const vklm_plan_params *params, vklm_error *error);
+
+typedef struct vklm_profile_params {
+    size_t struct_size;
+    vklm_dispatch_visit visit; /* called when a pass has finished */
+    void *user;
+} vklm_profile_params;
+
+/* Digests what is pending in the session as a generation would, a single id by a decode step, and draws a token that
+ * is dropped; visits each dispatch with its time. The ids are in the cache then, as after prompt_only. Dispatches run
+ * one by one, so that each has a time of its own: what the device gains by overlapping them is missing. Blocks.
+ * DEVICE_UNSUITABLE where the device has no timestamps. INVALID_ARGUMENT: no visit, nothing pending, or a generation
+ * of the model under way. */
+VKLM_API vklm_status vklm_session_profile(vklm_session *session, const vklm_profile_params *params,
+                                          vklm_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
