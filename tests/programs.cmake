@@ -28,6 +28,9 @@ foreach(program bench chat eval tokens)
   check(EXIT 2 OUT "^$" ERR "no-such-option" RUN ${program} --no-such-option)
   check(EXIT 1 OUT "^$" ERR "no-such-file" RUN ${program} -m ${no_file} ${${program}_needs})
 endforeach()
+check(EXIT 2 OUT "^$" ERR "go together" RUN bench -m ${no_file} --plan --profile)
+check(EXIT 2 OUT "^$" ERR "part of --profile" RUN bench -m ${no_file} --trace trace.json)
+check(EXIT 2 OUT "^$" ERR "speeds alone" RUN bench -m ${no_file} --plan -o json)
 check(EXIT 2 OUT "^$" ERR "usage" RUN hello)
 check(EXIT 1 OUT "^$" ERR "no-such-file" RUN hello ${no_file})
 
@@ -44,3 +47,17 @@ check(EXIT 0 OUT "Paris" ERR ""
       RUN chat -m ${MODEL} --precision high --temp 0 -n 16 -p "What is the capital of France?")
 check(EXIT 0 OUT "[a-z]+" ERR "" RUN hello ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "pp16.*tg4" ERR "" RUN bench -m ${MODEL} -p 16 -n 4 -r 1)
+check(EXIT 0 OUT "pp16.*embed.*A step of decode at a depth of 9.*153 dispatches" ERR "^$"
+      RUN bench -m ${MODEL} -p 16 -n 4 -d 9 --plan)
+set(trace "${BIN}/trace.json")
+check(EXIT 0 OUT "pp16.*share.*sum .*A step.*head.*sum .* in 153 dispatches" ERR "^$"
+      RUN bench -m ${MODEL} -p 16 -n 4 -r 1 --profile --trace ${trace})
+file(READ "${trace}" events)
+file(REMOVE "${trace}")
+string(JSON n_events LENGTH "${events}" traceEvents)
+string(REGEX MATCHALL "\"ph\":\"X\"" dispatches "${events}")
+list(LENGTH dispatches n_dispatches)
+math(EXPR n_named "${n_dispatches} + 2") # and the names of two threads
+if(n_dispatches LESS 306 OR NOT n_events EQUAL n_named)
+  message(SEND_ERROR "vklm-bench --trace wrote ${n_events} events, ${n_dispatches} of them dispatches")
+endif()

@@ -17,34 +17,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "sample_setup.h"
-
-enum { WARM_UP_TOKENS = 4, MOST_REPETITIONS = 1000 };
-
-typedef struct bench {
-    sample_setup setup;
-    args_list prompts, generations, depths;
-    int64_t repetitions;
-    int output; /* index into "md|json" */
-    char model_type[128], device_name[256];
-    size_t n_printed;
-    uint64_t random;
-} bench;
-
-/* One row of the result. n_prompt or n_gen is 0. */
-typedef struct bench_test {
-    uint32_t n_prompt, n_gen, n_depth;
-    vklm_session *session; /* owned while it runs */
-    vklm_token *ids;       /* owned: depth, then the prompt */
-    uint64_t samples_ns[MOST_REPETITIONS];
-    size_t n_samples;
-    char started[32]; /* ISO 8601 */
-} bench_test;
+#include "bench.h"
 
 static const char about[] =
     "    Measures how many tokens a model digests (pp) and generates (tg) a second, for each pair\n"
     "    of a depth and a length. GB/s is what decode reads of weights in a second; the device's\n"
-    "    memory bandwidth is its bound.\n";
+    "    memory bandwidth is its bound. With --plan and --profile, what a prompt and a step of\n"
+    "    decode are made of.\n";
 
 static const char after[] =
     "EXIT STATUS\n"
@@ -52,7 +31,8 @@ static const char after[] =
     "\n"
     "EXAMPLES\n"
     "    vklm-bench -m model.gguf\n"
-    "    vklm-bench -m model.gguf -p 0 -n 64 -d 0,1024,4096 -r 3 -o json\n";
+    "    vklm-bench -m model.gguf -p 0 -n 64 -d 0,1024,4096 -r 3 -o json\n"
+    "    vklm-bench -m model.gguf -p 512 -n 16 --profile --trace trace.json\n";
 
 static int parse(bench *b, int argc, char **argv)
 {
@@ -67,6 +47,12 @@ static int parse(bench *b, int argc, char **argv)
          "Runs of each test after its warm-up. Default: 5."},
         {ARGS_CHOICE, "-o, --output", "md|json", &b->output, 0, 0,
          "A table, or an array of objects. Default: md."},
+        {ARGS_FLAG, "--plan", NULL, &b->plan, 0, 0,
+         "Instead: print the dispatches of each prompt and of a decode step at each depth."},
+        {ARGS_FLAG, "--profile", NULL, &b->profile, 0, 0,
+         "Instead: print the GPU time of each kind of dispatch, on a device with timestamps."},
+        {ARGS_TEXT, "--trace", "FILE", &b->trace_path, 0, 0,
+         "With --profile: write each dispatch to FILE, for Perfetto or chrome://tracing."},
         SETUP_OPTIONS(&b->setup, "--device"),
     };
     const args_program program = {
@@ -78,7 +64,12 @@ static int parse(bench *b, int argc, char **argv)
         .n_options = sizeof options / sizeof *options,
         .after = after,
     };
-    return args_parse(&program, argc, argv);
+    const int parsed = args_parse(&program, argc, argv);
+    if (parsed != ARGS_GO) return parsed;
+    if (b->plan && b->profile) return args_complain(program.name, "--plan and --profile do not go together");
+    if (b->trace_path && !b->profile) return args_complain(program.name, "--trace is a part of --profile");
+    if (b->output && (b->plan || b->profile)) return args_complain(program.name, "-o json is for speeds alone");
+    return ARGS_GO;
 }
 
 /* ---- Running a test ------------------------------------------------------------------------- */
@@ -118,11 +109,9 @@ static bool generate(const bench *b, vklm_session *session, uint32_t n_tokens, u
     return false;
 }
 
-/* Brings the history to the test's depth off the clock, adds the new ids, and runs on the clock. A prompt's
- * time includes its first token, as llama-bench's includes the last row's logits. */
-static bool run_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elapsed_ns)
+bool bench_place(bench *b, bench_test *test, bool generates)
 {
-    const uint32_t n_new = n_gen ? 1 : test->n_prompt;
+    const uint32_t n_new = generates ? 1 : test->n_prompt;
     vklm_token *new_ids = test->ids + test->n_depth;
     for (uint32_t i = 0; i < n_new; i++) new_ids[i] = draw_id(b);
     vklm_error error;
@@ -133,20 +122,25 @@ static bool run_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elaps
         return false;
     if (status == VKLM_OK) status = vklm_session_append_ids(test->session, new_ids, n_new, &error);
     if (status != VKLM_OK) setup_say(&b->setup, "%s", error.text);
-    return status == VKLM_OK && generate(b, test->session, n_gen ? n_gen : 1, elapsed_ns);
+    return status == VKLM_OK;
+}
+
+/* A prompt's time includes its first token, as llama-bench's includes the last row's logits. */
+bool bench_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elapsed_ns)
+{
+    return bench_place(b, test, n_gen > 0) && generate(b, test->session, n_gen ? n_gen : 1, elapsed_ns);
 }
 
 static bool repeat(bench *b, bench_test *test)
 {
     uint64_t warm_up_ns = 0;
-    if (!run_once(b, test, test->n_gen ? WARM_UP_TOKENS : 0, &warm_up_ns)) return false;
+    if (!bench_once(b, test, test->n_gen ? WARM_UP_TOKENS : 0, &warm_up_ns)) return false;
     for (test->n_samples = 0; test->n_samples < (size_t)b->repetitions; test->n_samples++)
-        if (!run_once(b, test, test->n_gen, &test->samples_ns[test->n_samples])) return false;
+        if (!bench_once(b, test, test->n_gen, &test->samples_ns[test->n_samples])) return false;
     return true;
 }
 
-/* Prepares a session of its own for the test, so that no test inherits another's cache. */
-static bool run_test(bench *b, bench_test *test)
+bool bench_open(bench *b, bench_test *test)
 {
     const uint32_t n_gen =
         test->n_gen > 0 && test->n_gen < WARM_UP_TOKENS ? WARM_UP_TOKENS : test->n_gen;
@@ -161,12 +155,15 @@ static bool run_test(bench *b, bench_test *test)
     test->ids = must_realloc(NULL, (test->n_depth + n_new) * sizeof *test->ids);
     for (uint32_t i = 0; i < test->n_depth; i++) test->ids[i] = draw_id(b);
     vklm_error error;
-    bool good = vklm_session_create(b->setup.model, &params, &error, &test->session) == VKLM_OK;
+    const bool good = vklm_session_create(b->setup.model, &params, &error, &test->session) == VKLM_OK;
     if (!good) setup_say(&b->setup, "%s", error.text);
-    good = good && repeat(b, test);
+    return good;
+}
+
+void bench_close(bench_test *test)
+{
     vklm_session_destroy(&test->session);
     free(test->ids);
-    return good;
 }
 
 /* ---- Printing ------------------------------------------------------------------------------- */
@@ -214,6 +211,15 @@ static double scale_params(const bench *b, char *unit)
     return millions < 1000 ? millions : millions * 1e-3;
 }
 
+bench_name bench_name_of(const bench_test *test)
+{
+    bench_name name;
+    const size_t size = sizeof name.text;
+    const int len = snprintf(name.text, size, "%s%u", test->n_gen ? "tg" : "pp", count_tokens(test));
+    if (test->n_depth) snprintf(name.text + len, size - (size_t)len, " @ d%u", test->n_depth);
+    return name;
+}
+
 static void print_table_row(const bench *b, const bench_test *test)
 {
     static const char head[] =
@@ -221,9 +227,7 @@ static void print_table_row(const bench *b, const bench_test *test)
         "               t/s |     GB/s |\n"
         "| ------------------------ | ---------: | ---------: | ------- | ---------------: |"
         " ----------------: | -------: |\n";
-    char name[48], params[16], speed[48], gbps[16] = "";
-    int len = snprintf(name, sizeof name, "%s%u", test->n_gen ? "tg" : "pp", count_tokens(test));
-    if (test->n_depth) snprintf(name + len, sizeof name - (size_t)len, " @ d%u", test->n_depth);
+    char params[16], speed[48], gbps[16] = "";
     char unit = ' ';
     const double scaled = scale_params(b, &unit);
     snprintf(params, sizeof params, "%.2f %c", scaled, unit);
@@ -233,7 +237,8 @@ static void print_table_row(const bench *b, const bench_test *test)
     if (b->n_printed == 0) fputs(head, stdout);
     /* 18 bytes for 17 columns: the sign between the figures is two bytes long. */
     printf("| %-24s | %10s | %10s | %-7s | %16s | %18s | %8s |\n", b->model_type,
-           format_size(b->setup.info.file_bytes).text, params, "Vulkan", name, speed, gbps);
+           format_size(b->setup.info.file_bytes).text, params, "Vulkan", bench_name_of(test).text, speed,
+           gbps);
 }
 
 static void print_json_text(const char *key, const char *text)
@@ -291,31 +296,45 @@ static void print_json_row(const bench *b, const bench_test *test)
 
 /* ---- The program ---------------------------------------------------------------------------- */
 
-static bool run_and_print(bench *b, bench_test *test)
+static bool measure_speed(bench *b, bench_test *test)
 {
-    if (count_tokens(test) == 0) return true;
-    if (!run_test(b, test)) return false;
+    const bool good = bench_open(b, test) && repeat(b, test);
+    bench_close(test);
+    if (!good) return false;
     if (b->output == 0)
         print_table_row(b, test);
     else
         print_json_row(b, test);
-    fflush(stdout);
-    b->n_printed++;
     return true;
 }
 
-static bool run_all(bench *b)
+static bool run_test(bench *b, bench_run run, bench_test test)
+{
+    if (count_tokens(&test) == 0) return true;
+    const bool good = run(b, &test);
+    fflush(stdout);
+    b->n_printed += good;
+    return good;
+}
+
+bool bench_all(bench *b, bench_run run)
 {
     bool good = true;
     for (size_t d = 0; d < b->depths.count; d++) {
         const uint32_t depth = (uint32_t)b->depths.values[d];
         for (size_t i = 0; good && i < b->prompts.count; i++)
-            good = run_and_print(
-                b, &(bench_test){.n_depth = depth, .n_prompt = (uint32_t)b->prompts.values[i]});
+            good = run_test(b, run, (bench_test){.n_depth = depth, .n_prompt = (uint32_t)b->prompts.values[i]});
         for (size_t i = 0; good && i < b->generations.count; i++)
-            good = run_and_print(
-                b, &(bench_test){.n_depth = depth, .n_gen = (uint32_t)b->generations.values[i]});
+            good = run_test(b, run, (bench_test){.n_depth = depth, .n_gen = (uint32_t)b->generations.values[i]});
     }
+    return good;
+}
+
+static bool run(bench *b)
+{
+    if (b->plan) return bench_all(b, bench_plan);
+    if (b->profile) return bench_profile(b);
+    const bool good = bench_all(b, measure_speed);
     if (b->output == 1) puts(b->n_printed ? "\n]" : "[]");
     return good;
 }
@@ -348,7 +367,7 @@ int main(int argc, char **argv)
     bool good = setup_open(&b.setup) == VKLM_OK;
     if (good) {
         name_subjects(&b);
-        good = run_all(&b);
+        good = run(&b);
     }
     setup_close(&b.setup);
     return good ? 0 : 1;
