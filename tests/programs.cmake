@@ -30,6 +30,7 @@ foreach(program bench chat eval tokens)
 endforeach()
 check(EXIT 2 OUT "^$" ERR "go together" RUN bench -m ${no_file} --plan --profile)
 check(EXIT 2 OUT "^$" ERR "part of --profile" RUN bench -m ${no_file} --trace trace.json)
+check(EXIT 2 OUT "^$" ERR "part of --tune" RUN bench -m ${no_file} --tune-field matmul8)
 check(EXIT 2 OUT "^$" ERR "speeds alone" RUN bench -m ${no_file} --plan -o json)
 check(EXIT 2 OUT "^$" ERR "usage" RUN hello)
 check(EXIT 1 OUT "^$" ERR "no-such-file" RUN hello ${no_file})
@@ -49,6 +50,8 @@ check(EXIT 0 OUT "[a-z]+" ERR "" RUN hello ${MODEL} "What is the capital of Fran
 check(EXIT 0 OUT "pp16.*tg4" ERR "" RUN bench -m ${MODEL} -p 16 -n 4 -r 1)
 check(EXIT 0 OUT "pp16.*embed.*A step of decode at a depth of 9.*153 dispatches" ERR "^$"
       RUN bench -m ${MODEL} -p 16 -n 4 -d 9 --plan)
+check(EXIT 0 OUT "A step of decode.*attention_local.*present.*[.]attention_local = [0-9]+,\n" ERR "^$"
+      RUN bench -m ${MODEL} -p 0 -n 4 --tune --tune-field attention_local --tune-seconds 1)
 set(trace "${BIN}/trace.json")
 check(EXIT 0 OUT "pp16.*share.*sum .*A step.*head.*sum .* in 153 dispatches" ERR "^$"
       RUN bench -m ${MODEL} -p 16 -n 4 -r 1 --profile --trace ${trace})

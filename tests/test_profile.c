@@ -169,6 +169,79 @@ START_TEST(a_generation_goes_on_behind_a_profile)
 }
 END_TEST
 
+/* ---- Tuning ------------------------------------------------------------------------------------------- */
+
+typedef struct tuned {
+    char field[32], name[32];
+    uint64_t last_ns;
+    uint32_t n_values, n_current; /* of the operation at hand */
+    uint32_t n_fields, n_operations, n_sums;
+    bool attention, ffn;
+} tuned;
+
+static void end_operation(const tuned *t)
+{
+    if (t->n_values == 0) return;
+    ck_assert_uint_ge(t->n_values, 2);
+    ck_assert_uint_eq(t->n_current, 1);
+}
+
+static void take_value(void *user, const vklm_tune_result *r)
+{
+    tuned *t = user;
+    const char *name = r->name ? r->name : "";
+    const bool same_field = strcmp(t->field, r->field) == 0;
+    if (!same_field || strcmp(t->name, name) != 0) {
+        end_operation(t);
+        t->n_values = t->n_current = 0;
+        t->last_ns = 0;
+        t->n_fields += !same_field;
+        *(r->name ? &t->n_operations : &t->n_sums) += 1;
+    }
+    snprintf(t->field, sizeof t->field, "%s", r->field);
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->n_values++;
+    t->n_current += r->current;
+    t->attention |= strcmp(name, "attention") == 0;
+    t->ffn |= strncmp(name, "ffn_", 4) == 0;
+    ck_assert(r->value[0] && !r->failure[0] && r->n_samples > 0);
+    if (!test_results_count()) return;
+    ck_assert_uint_ge(r->ns, t->last_ns); /* best first */
+    t->last_ns = r->ns;
+    ck_assert_msg(r->nmse <= 1e-9, "%s = %s: logits differ by %.2g", r->field, r->value, r->nmse);
+}
+
+START_TEST(tuning_times_the_values_of_each_field)
+{
+    const tiny_model m = tiny_small("llama");
+    vklm_token ids[20];
+    run_result plain, after;
+    some_ids(4, m.n_vocab, ids, 20);
+    model = tiny_load(device, &m);
+    const vki_tuning before = model->kernels.tuning;
+    vklm_session *session = tiny_session(model, &(vklm_session_params){.kv = VKLM_KV_F32});
+    CHECK_OK(vklm_session_set_ids(session, ids, 20, &error, NULL));
+    run_greedy(session, 6, &plain);
+    for (int decode = 0; decode < 2; decode++) {
+        tuned t = {.n_fields = 0};
+        const vklm_tune_params params = {.struct_size = sizeof params, .seconds = 1e-3, .visit = take_value, .user = &t,
+                                         .field = decode ? NULL : "matmul"};
+        CHECK_OK(vklm_session_set_ids(session, ids, decode ? 19 : 0, &error, NULL));
+        CHECK_OK(vklm_session_append_ids(session, ids + (decode ? 19 : 0), decode ? 1 : 20, &error));
+        CHECK_OK(vklm_session_tune(session, &params, &error));
+        end_operation(&t);
+        ck_assert(t.n_fields >= 1 && t.n_sums == t.n_fields && t.n_operations >= t.n_fields);
+        ck_assert(decode ? t.attention : t.ffn && t.n_fields == 1);
+    }
+    ck_assert_mem_eq(&model->kernels.tuning, &before, sizeof before);
+    run_greedy(session, 6, &after);
+    if (test_results_count()) ck_assert_mem_eq(plain.drawn, after.drawn, 6 * sizeof *plain.drawn);
+    run_free(&plain);
+    run_free(&after);
+    vklm_session_destroy(&session);
+}
+END_TEST
+
 START_TEST(what_cannot_be_profiled_is_refused)
 {
     const tiny_model m = tiny_small("llama");
@@ -192,7 +265,11 @@ START_TEST(what_cannot_be_profiled_is_refused)
     const double timestamp_ns = device->limits.timestamp_ns;
     device->limits.timestamp_ns = 0;
     CHECK_FAILS(vklm_session_profile(session, &profile, &error), VKLM_DEVICE_UNSUITABLE, "no timestamps");
+    vklm_tune_params tune = {.struct_size = sizeof tune, .visit = take_value, .field = "no_such_field"};
+    CHECK_FAILS(vklm_session_tune(session, &tune, &error), VKLM_DEVICE_UNSUITABLE, "no timestamps");
+    CHECK_FAILS(vklm_session_tune(session, NULL, &error), VKLM_INVALID_ARGUMENT, "visits");
     device->limits.timestamp_ns = timestamp_ns;
+    CHECK_FAILS(vklm_session_tune(session, &tune, &error), VKLM_INVALID_ARGUMENT, "no_such_field");
     ck_assert_uint_eq(s->n, 0);
     vklm_session_destroy(&session);
     free(s);
@@ -208,6 +285,7 @@ int main(void)
     tcase_add_test(c, a_decode_step_is_five_dispatches_a_layer_and_three);
     tcase_add_test(c, a_profile_times_every_dispatch_of_the_plan_once);
     tcase_add_test(c, a_generation_goes_on_behind_a_profile);
+    tcase_add_test(c, tuning_times_the_values_of_each_field);
     tcase_add_test(c, what_cannot_be_profiled_is_refused);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

@@ -71,6 +71,36 @@ typedef struct vklm_profile_params {
 VKLM_API vklm_status vklm_session_profile(vklm_session *session, const vklm_profile_params *params,
                                           vklm_error *error);
 
+/* One value of one field of the tuning table (src/kernel/tune.c), as one operation ran under it. */
+typedef struct vklm_tune_result {
+    const char *field;   /* "matmul8" */
+    const char *value;   /* as the table has it: "{32, 2, 1, 8}" */
+    const char *name;    /* the operation; NULL: all together that the field shapes, in the whole model */
+    bool current;        /* what the device runs without any tuning */
+    uint32_t n_samples;
+    uint64_t ns;         /* GPU time, the median: of one layer, or of the model; UINT64_MAX where it failed */
+    uint64_t current_ns; /* the same of the current value */
+    double nmse;         /* squared error of the logits over their squares, against those of the current value:
+                            what only rounds differently is below VKLM_TUNE_NMSE */
+    const char *failure; /* why it does not run on this device; else empty */
+} vklm_tune_result;
+
+#define VKLM_TUNE_NMSE 0.01
+
+typedef struct vklm_tune_params {
+    size_t struct_size;
+    double seconds; /* about how long; default 60. Each value runs at least twice, however long that takes */
+    const char *field; /* this one alone; default: all */
+    void (*visit)(void *user, const vklm_tune_result *result);
+    void *user;
+} vklm_tune_params;
+
+/* Times what is pending in the session, at most one chunk of it, under other values of the tuning table: for each
+ * field that has several here, its operations one after the other and then their sum, the values of each from the
+ * best to the worst. A few layers run. The session and the model are as before, but for pipelines that the model
+ * keeps. Blocks, and compiles. Errors as vklm_session_profile, and INVALID_ARGUMENT for a field that is none. */
+VKLM_API vklm_status vklm_session_tune(vklm_session *session, const vklm_tune_params *params, vklm_error *error);
+
 #ifdef __cplusplus
 }
 #endif

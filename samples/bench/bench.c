@@ -23,7 +23,7 @@ static const char about[] =
     "    Measures how many tokens a model digests (pp) and generates (tg) a second, for each pair\n"
     "    of a depth and a length. GB/s is what decode reads of weights in a second; the device's\n"
     "    memory bandwidth is its bound. With --plan and --profile, what a prompt and a step of\n"
-    "    decode are made of.\n";
+    "    decode are made of; with --tune, what would make them faster.\n";
 
 static const char after[] =
     "EXIT STATUS\n"
@@ -53,6 +53,13 @@ static int parse(bench *b, int argc, char **argv)
          "Instead: print the GPU time of each kind of dispatch, on a device with timestamps."},
         {ARGS_TEXT, "--trace", "FILE", &b->trace_path, 0, 0,
          "With --profile: write each dispatch to FILE, for Perfetto or chrome://tracing."},
+        {ARGS_FLAG, "--tune", NULL, &b->tune, 0, 0,
+         "Instead: time other values of the tuning table for each prompt and a decode step at each "
+         "depth, and print the row of src/kernel/tune.c that is best."},
+        {ARGS_REAL, "--tune-seconds", "S", &b->tune_seconds, 1, 1e6,
+         "About how long the whole of --tune may take. Default: 120."},
+        {ARGS_TEXT, "--tune-field", "NAME", &b->tune_field, 0, 0,
+         "With --tune: the values of this field of the table alone, such as matmul8."},
         SETUP_OPTIONS(&b->setup, "--device"),
     };
     const args_program program = {
@@ -66,9 +73,15 @@ static int parse(bench *b, int argc, char **argv)
     };
     const int parsed = args_parse(&program, argc, argv);
     if (parsed != ARGS_GO) return parsed;
-    if (b->plan && b->profile) return args_complain(program.name, "--plan and --profile do not go together");
+    if (b->plan + b->profile + b->tune > 1)
+        return args_complain(program.name, "--plan, --profile and --tune do not go together");
     if (b->trace_path && !b->profile) return args_complain(program.name, "--trace is a part of --profile");
-    if (b->output && (b->plan || b->profile)) return args_complain(program.name, "-o json is for speeds alone");
+    if (b->tune_field && !b->tune) return args_complain(program.name, "--tune-field is a part of --tune");
+    if (b->output && (b->plan || b->profile || b->tune))
+        return args_complain(program.name, "-o json is for speeds alone");
+    for (size_t i = 0; i < b->prompts.count; i++) b->n_tests += b->prompts.values[i] > 0;
+    for (size_t i = 0; i < b->generations.count; i++) b->n_tests += b->generations.values[i] > 0;
+    b->n_tests *= b->depths.count;
     return ARGS_GO;
 }
 
@@ -334,6 +347,7 @@ static bool run(bench *b)
 {
     if (b->plan) return bench_all(b, bench_plan);
     if (b->profile) return bench_profile(b);
+    if (b->tune) return bench_tune(b);
     const bool good = bench_all(b, measure_speed);
     if (b->output == 1) puts(b->n_printed ? "\n]" : "[]");
     return good;
@@ -358,6 +372,7 @@ int main(int argc, char **argv)
                .generations = {{128}, 1},
                .depths = {{0}, 1},
                .repetitions = 5,
+               .tune_seconds = 120,
                .random = 88172645463325252u}; /* the seed of the generator's author */
     const int parsed = parse(&b, argc, argv);
     if (parsed != ARGS_GO) return parsed;

@@ -16,7 +16,11 @@ typedef struct bench {
     args_list prompts, generations, depths;
     int64_t repetitions;
     int output; /* index into "md|json" */
-    bool plan, profile;
+    bool plan, profile, tune;
+    double tune_seconds;      /* of all tests together */
+    const char *tune_field;
+    size_t n_tests;           /* that the command line asks for */
+    struct tuning *tuning;    /* of --tune, while it runs */
     const char *trace_path;
     FILE *trace; /* of --profile, while it runs */
     char model_type[128], device_name[256];
@@ -55,6 +59,10 @@ bool bench_all(bench *b, bench_run run);
 
 /* ---- bench_profile.c ---- */
 bool bench_plan(bench *b, bench_test *test);
+void bench_print_heading(const bench_test *test, const char *what);
 bool bench_profile(bench *b);
+
+/* ---- bench_tune.c ---- */
+bool bench_tune(bench *b);
 
 #endif

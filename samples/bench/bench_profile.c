@@ -54,7 +54,7 @@ static void print_dispatch(void *user, const vklm_dispatch *d)
     add_to_totals(user, d);
 }
 
-static void print_heading(const bench_test *test, const char *what)
+void bench_print_heading(const bench_test *test, const char *what)
 {
     if (test->n_gen)
         printf("A step of decode at a depth of %u%s\n", test->n_depth, what);
@@ -70,7 +70,7 @@ bool bench_plan(bench *b, bench_test *test)
         .kv = (vklm_kv_type)b->setup.kv, .visit = print_dispatch, .user = &t,
     };
     vklm_error error;
-    print_heading(test, "; |: a barrier stands before");
+    bench_print_heading(test, "; |: a barrier stands before");
     printf("%5s %5s  %c  %-16s %5s %14s %12s %14s  %s\n", "", "layer", '|', "name", "local", "grid", "bytes", "flops",
            "shader(constants)");
     const bool good = vklm_model_plan(b->setup.model, &params, &error) == VKLM_OK;
@@ -153,10 +153,10 @@ static void print_profile(profile *p, double runs, double plain_ns)
            "| -----: |\n");
     for (size_t i = 0; i < p->n_kernels; i++) {
         const kernel *k = &p->kernels[i];
-        const double ns = k->ns > 0 ? (double)k->ns : 1;
+        const double ns = (double)k->ns, scale = ns > 0 ? 1 / ns : 0;
         printf("| %-16s | %-22s | %5.0f | %10.3f | %10.2f | %8.2f | %10.2f | %5.1f%% |\n", k->name, k->shader,
-               (double)k->n / runs, ns * 1e-6 / runs, ns * 1e-3 / (double)k->n, (double)k->bytes / ns,
-               (double)k->flops / ns, 100 * ns / (p->ns > 0 ? (double)p->ns : 1));
+               (double)k->n / runs, ns * 1e-6 / runs, ns * 1e-3 / (double)k->n, (double)k->bytes * scale,
+               (double)k->flops * scale, 100 * ns / (p->ns > 0 ? (double)p->ns : 1));
     }
     printf("sum %.3f ms in %.0f dispatches; unprofiled %.3f ms with %.0f barriers\n\n", (double)p->ns * 1e-6 / runs,
            p->totals.n_dispatches / runs, plain_ns * 1e-6, p->totals.n_barriers / runs);
@@ -204,7 +204,7 @@ static bool profile_test(bench *b, bench_test *test)
         bench_open(b, test) && time_plain(b, test, &plain_ns) && run_profiles(b, test, &p, b->trace);
     bench_close(test);
     if (good) {
-        print_heading(test, "");
+        bench_print_heading(test, "");
         print_profile(&p, (double)b->repetitions, plain_ns);
     }
     free(p.kernels);

@@ -51,6 +51,8 @@ static vklm_status come_to_rest(vklm_model *model, vklm_error *error)
         if (s->phase != VKI_IDLE)
             return vki_fail(error, VKLM_INVALID_ARGUMENT,
                             "a session of the model is generating: take its events until DONE first");
+    if (vki_logits_wait(model))
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "LOGITS events of a session wait to be taken: take them first");
     TRY(vki_device_usable(model->device, error));
     TRY(vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, error, &done));
     model->job = (vki_job){.kind = VKI_JOB_NONE};
@@ -73,6 +75,7 @@ vklm_status vki_profiler_init(vki_profiler *profiler, vklm_model *model, vklm_er
 
 void vki_profiler_free(vki_profiler *profiler)
 {
+    if (!profiler->model) return;
     const vki_host *host = &profiler->model->device->host;
     vki_recording_free(&profiler->recording);
     vki_release(host, &profiler->times);

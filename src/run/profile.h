@@ -23,6 +23,7 @@ typedef struct vki_profiler {
 /* DEVICE_UNSUITABLE without timestamps; INVALID_ARGUMENT where a session of the model generates. Waits for what
  * is in flight. */
 vklm_status vki_profiler_init(vki_profiler *profiler, vklm_model *model, vklm_error *error);
+/* Safe on a zeroed profiler. */
 void vki_profiler_free(vki_profiler *profiler);
 /* Runs model->plan to its end, cut into about `n_units` submits at most. */
 vklm_status vki_profiler_run(vki_profiler *profiler, uint32_t n_units, vklm_error *error);
