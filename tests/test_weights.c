@@ -606,14 +606,14 @@ START_TEST(progress_rises_to_one_and_can_cancel_anywhere)
     const uint64_t used = device->memory_used;
     const size_t live = n_live;
     watcher w = {.cancel_at = 2};
-    const vki_load_progress progress = {watch, &w};
-    CHECK_OK(vki_weights_load(&weights, device, &gguf, &progress, &error));
+    const vki_load_params params = {.report = watch, .user = &w, .threads = 2};
+    CHECK_OK(vki_weights_load(&weights, device, &gguf, &params, &error));
     ck_assert_double_eq(w.last, 1);
     ck_assert_uint_gt(w.n, 10);
     vki_weights_free(&weights);
     for (double at = 0; at <= 1; at += 0.125) {
         w = (watcher){.cancel_at = at};
-        CHECK_FAILS(vki_weights_load(&weights, device, &gguf, &progress, &error), VKLM_CANCELLED,
+        CHECK_FAILS(vki_weights_load(&weights, device, &gguf, &params, &error), VKLM_CANCELLED,
                     "cancelled");
         check_nothing_is_left(used, live);
     }

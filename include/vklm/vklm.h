@@ -29,7 +29,8 @@
  *   - Threads: calls on different devices may run at once. A device with its models and sessions is
  *     one thread at a time. A vocabulary is read-only: any thread. vklm_session_cancel and the
  *     callbacks' cancel are the exceptions named below.
- *   - The library never aborts, prints, reads the environment or starts a thread.
+ *   - The library never aborts, prints or reads the environment. Threads of its own live within the calls
+ *     that name vklm_model_params.threads, never longer, and call no callback.
  */
 #ifndef VKLM_H
 #define VKLM_H
@@ -243,6 +244,8 @@ typedef struct vklm_model_params {
     /* Called now and then during the load, fraction from 0 to 1; false cancels (CANCELLED). */
     bool (*progress)(void *user, double fraction);
     void *progress_user;
+    uint32_t threads; /* that may work on weights, and as many on pipelines, the caller's included; 1: it
+                         alone; default: one for each processor, at most 8; a number over 16 is lowered */
 } vklm_model_params;
 
 typedef struct vklm_model_info {
@@ -259,7 +262,8 @@ typedef struct vklm_model_info {
     const char *no_vocab;     /* why vklm_model_vocab is NULL ("tokenizer model 't5' ..."); else empty */
 } vklm_model_info;
 
-/* Reads, checks, repacks and uploads a model, and compiles its pipelines. Blocks; `progress` can
+/* Reads, checks, repacks and uploads a model, and meanwhile compiles its pipelines, all that it will ever
+ * use with an f16 cache. Starts up to `threads` threads, which end before it returns. Blocks; `progress` can
  * cancel. Errors: IO_ERROR, BAD_FILE (names the file, the key or tensor, and what was expected),
  * UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
  * DEVICE_LOST, DRIVER_ERROR. On failure nothing is left behind. */
@@ -299,7 +303,8 @@ typedef struct vklm_session_params {
     bool ids_only;     /* TOKEN events carry no text, and ids are not checked against the vocabulary */
 } vklm_session_params;
 
-/* Makes an empty session. Allocates little: the KV cache grows on demand. INVALID_ARGUMENT: a
+/* Makes an empty session. Allocates little: the KV cache grows on demand. The model's first session with an f32
+ * cache compiles the pipelines for it, by up to vklm_model_params.threads threads. INVALID_ARGUMENT: a
  * context of more than the model's context_length (the text says so), or another value out of range. */
 VKLM_API vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params,
                                          vklm_error *error, vklm_session **session_out);

@@ -8,6 +8,16 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/checked.h"
+
+/* Shader compilers recurse; some systems give threads half a megabyte. */
+enum { STACK_BYTES = 8 << 20 };
+
+static void work_all(vki_crew *crew)
+{
+    while (vki_crew_work(crew)) continue;
+}
+
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -47,6 +57,38 @@ void vki_map_close(vki_map *map)
     *map = (vki_map){0};
 }
 
+void vki_map_expect(const uint8_t *bytes, uint64_t size_bytes)
+{
+    (void)bytes;
+    (void)size_bytes;
+}
+
+uint32_t vki_core_count(void)
+{
+    SYSTEM_INFO system;
+    GetSystemInfo(&system);
+    return (uint32_t)vki_max(system.dwNumberOfProcessors, 1);
+}
+
+static DWORD WINAPI thread_main(void *crew)
+{
+    work_all(crew);
+    return 0;
+}
+
+static bool start_thread(vki_crew *crew, uintptr_t *thread)
+{
+    HANDLE handle = CreateThread(NULL, STACK_BYTES, thread_main, crew, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+    *thread = (uintptr_t)handle;
+    return handle != NULL;
+}
+
+static void join_thread(uintptr_t thread)
+{
+    WaitForSingleObject((HANDLE)thread, INFINITE);
+    CloseHandle((HANDLE)thread);
+}
+
 uint64_t vki_now_ns(void)
 {
     LARGE_INTEGER count, frequency;
@@ -65,6 +107,8 @@ static bool system_random(void *bytes, size_t size)
 }
 #else
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -101,6 +145,49 @@ void vki_map_close(vki_map *map)
     *map = (vki_map){0};
 }
 
+void vki_map_expect(const uint8_t *bytes, uint64_t size_bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes & ~(page - 1);
+    (void)posix_madvise((void *)begin, (size_t)size_bytes + ((uintptr_t)bytes - begin), POSIX_MADV_WILLNEED);
+}
+
+uint32_t vki_core_count(void)
+{
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (uint32_t)n : 1;
+}
+
+static void *thread_main(void *crew)
+{
+    work_all(crew);
+    return NULL;
+}
+
+/* The program's signals stay with its own threads. */
+static bool start_thread(vki_crew *crew, uintptr_t *thread)
+{
+    pthread_t handle;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    _Static_assert(sizeof handle <= sizeof *thread, "a thread's handle is a number or a pointer");
+    if (pthread_attr_init(&attributes) != 0) return false;
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(&handle, &attributes, thread_main, crew) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    if (started) memcpy(thread, &handle, sizeof handle);
+    return started;
+}
+
+static void join_thread(uintptr_t thread)
+{
+    pthread_t handle;
+    memcpy(&handle, &thread, sizeof handle);
+    (void)pthread_join(handle, NULL);
+}
+
 uint64_t vki_now_ns(void)
 {
     struct timespec now;
@@ -123,4 +210,32 @@ uint64_t vki_random_seed(void)
     uint64_t seed = 0;
     if (!system_random(&seed, sizeof seed)) seed = vki_now_ns() * 0x9e3779b97f4a7c15u;
     return seed ? seed : 1; /* 0 asks for a seed */
+}
+
+void vki_crew_start(vki_crew *crew, uint32_t threads)
+{
+    const size_t most = vki_min(vki_min(threads, VKI_MAX_THREADS), crew->n);
+    while (crew->n_threads < most && start_thread(crew, &crew->threads[crew->n_threads])) crew->n_threads++;
+}
+
+bool vki_crew_work(vki_crew *crew)
+{
+    const size_t index = atomic_fetch_add_explicit(&crew->next, 1, memory_order_relaxed);
+    if (index >= crew->n) return false;
+    crew->job(crew->user, index);
+    return true;
+}
+
+void vki_crew_end(vki_crew *crew)
+{
+    atomic_store_explicit(&crew->next, crew->n, memory_order_relaxed);
+    while (crew->n_threads > 0) join_thread(crew->threads[--crew->n_threads]);
+}
+
+void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user)
+{
+    vki_crew crew = {.job = job, .user = user, .n = n};
+    vki_crew_start(&crew, threads - 1);
+    work_all(&crew);
+    vki_crew_end(&crew);
 }

@@ -2,6 +2,8 @@
 #ifndef VKI_OS_H
 #define VKI_OS_H
 
+#include <stdatomic.h>
+
 #include "base/host.h"
 
 /* A file mapped read-only, as a whole. */
@@ -16,8 +18,38 @@ vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error);
 /* Safe on a zeroed map. */
 void vki_map_close(vki_map *map);
 
+/* Asks for a part of a map soon: the system reads it ahead. A hint, and nothing fails. */
+void vki_map_expect(const uint8_t *bytes, uint64_t size_bytes);
+
 /* Monotonic. */
 uint64_t vki_now_ns(void);
+
+enum { VKI_MAX_THREADS = 16 };
+
+/* Processors of this machine, at least 1. */
+uint32_t vki_core_count(void);
+
+/* n jobs and the threads that take them, one after the other. Zeroed: none. Jobs must not allocate: the
+ * embedder's callbacks belong to its own thread. */
+typedef struct vki_crew {
+    void (*job)(void *user, size_t index); /* called once for each index below n, on any thread */
+    void *user;
+    size_t n;
+    atomic_size_t next;                    /* the first job that nobody has taken */
+    uint32_t n_threads;                    /* running */
+    uintptr_t threads[VKI_MAX_THREADS];
+} vki_crew;
+
+/* Starts up to `threads` threads for the jobs and returns at once; where the system has fewer to give, the rest
+ * is left to vki_crew_work. job, user and n are set, the rest is zero. Nothing of the crew moves until it ends. */
+void vki_crew_start(vki_crew *crew, uint32_t threads);
+/* Runs one job on the caller's thread; false where none is left to take. */
+bool vki_crew_work(vki_crew *crew);
+/* Waits for the jobs that were taken; others never run. Safe on a zeroed crew, and twice. */
+void vki_crew_end(vki_crew *crew);
+
+/* All jobs on up to `threads` threads, the caller's being one of them. */
+void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user);
 
 /* A seed from the operating system; falls back on the clock where it has none to give. */
 uint64_t vki_random_seed(void);

@@ -105,6 +105,10 @@ uint64_t vki_planes_row_bytes(const vki_planes *planes, uint32_t plane);
 void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint64_t cols,
                          uint32_t row, uint8_t *base);
 
+/* The same of F32 weights, each multiplied with `scale`. */
+void vki_planes_pack_scaled(const vki_planes *planes, const uint8_t *file_row, uint64_t cols, float scale,
+                            uint32_t row, uint8_t *base);
+
 /* The inverse for tests and for small host-side reads: units * 32 weights of one row. */
 void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row,
                            float *weights);

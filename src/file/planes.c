@@ -169,6 +169,20 @@ void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint
     }
 }
 
+void vki_planes_pack_scaled(const vki_planes *planes, const uint8_t *file_row, uint64_t cols, float scale,
+                            uint32_t row, uint8_t *base)
+{
+    assert(planes->format == VKI_F32 && row < planes->rows);
+    uint8_t *to = base + row_offset(planes, 0, row);
+    for (uint64_t begin = 0; begin < cols; begin += VKI_UNIT_WEIGHTS, to += VKI_UNIT_WEIGHTS * sizeof(float)) {
+        float unit[VKI_UNIT_WEIGHTS] = {0};
+        const uint32_t n = (uint32_t)vki_min(VKI_UNIT_WEIGHTS, cols - begin);
+        vki_format_decode(VKI_F32, file_row + begin * sizeof(float), n, unit);
+        for (uint32_t i = 0; i < n; i++) unit[i] *= scale;
+        memcpy(to, unit, sizeof unit);
+    }
+}
+
 /* Quant w (0..31) of a unit, before its zero point is taken off. quants, high: the unit's parts of
  * planes 0 and 1. */
 static int unit_quant(vki_format format, const uint8_t *quants, const uint8_t *high, int w)

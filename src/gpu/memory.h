@@ -78,12 +78,20 @@ typedef struct vki_upload {
     bool recording;            /* into the current half */
 } vki_upload;
 
-enum { VKI_UPLOAD_HALF_BYTES = 16 << 20 };
+enum {
+    VKI_UPLOAD_HALF_BYTES = 16 << 20,
+    VKI_UPLOAD_ALIGNMENT = 16, /* whole vectors for the caller's stores */
+};
 
 /* Costs nothing until something needs staging. */
 vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error *error);
+/* Bytes left of the half in use; pieces take multiples of VKI_UPLOAD_ALIGNMENT. */
+uint64_t vki_upload_room(const vki_upload *upload);
+/* Submits the half in use, if anything of it is taken, and turns to the other. */
+vklm_status vki_upload_turn(vki_upload *upload, vklm_error *error);
 /* *bytes: size_bytes (at most VKI_UPLOAD_HALF_BYTES) of host memory for what belongs `offset` bytes
- * behind the slice's start. Undefined until filled; fill it before the next call. */
+ * behind the slice's start. Undefined until filled; fill it before a call for more than vki_upload_room, which
+ * turns, and before finish. Only write, in rising order where it can be: the memory may not be cached. */
 vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_slice *slice,
                            uint64_t offset, uint64_t size_bytes, vklm_error *error,
                            uint8_t **bytes);

@@ -1,4 +1,4 @@
-/* pipeline.c - finds or makes compute pipelines by shader name and constants.
+/* pipeline.c - finds or makes compute pipelines by shader name and constants, one by one or many at once.
  *
  * A model needs some dozens, so both tables are searched from the front. Pipelines are allocated
  * one by one: plans keep pointers to them while the table grows.
@@ -24,6 +24,7 @@ void vki_pipelines_free(vki_pipelines *pipelines)
 {
     vklm_device *device = pipelines->device;
     if (!device) return;
+    vki_crew_end(&pipelines->crew);
     for (size_t i = 0; i < pipelines->n_items; i++) {
         device->fn.vkDestroyPipeline(device->device, pipelines->items[i]->pipeline, NULL);
         vki_release(&device->host, &pipelines->items[i]);
@@ -92,10 +93,10 @@ static bool can_require_size(const vki_limits *limits, const vki_pipeline_key *k
            local / size <= limits->max_workgroup_subgroups;
 }
 
-static vklm_status create_pipeline(vklm_device *device, VkShaderModule module,
-                                   const vki_pipeline_key *key, vklm_error *error,
-                                   VkPipeline *pipeline)
+/* On any thread: it calls the driver alone, with memory of its own. */
+static void make_pipeline(const vklm_device *device, vki_pipeline *item)
 {
+    const vki_pipeline_key *key = &item->key;
     VkSpecializationMapEntry entries[VKI_MAX_SPEC];
     for (uint32_t i = 0; i < key->n_spec; i++)
         entries[i] =
@@ -113,41 +114,92 @@ static vklm_status create_pipeline(vklm_device *device, VkShaderModule module,
                   .pNext = require ? &size : NULL,
                   .flags = require ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
+                  .module = item->module,
                   .pName = "main",
                   .pSpecializationInfo = &constants},
         .layout = device->pipeline_layout,
     };
-    const VkResult result = device->fn.vkCreateComputePipelines(
-        device->device, device->pipeline_cache, 1, &create, NULL, pipeline);
+    item->result = device->fn.vkCreateComputePipelines(device->device, device->pipeline_cache, 1, &create, NULL,
+                                                       &item->pipeline);
+    if (item->result < VK_SUCCESS) item->pipeline = VK_NULL_HANDLE;
+}
+
+static vklm_status check_made(vklm_device *device, const vki_pipeline *item, vklm_error *error)
+{
     char what[64];
-    snprintf(what, sizeof what, "compiling shader %s", key->shader);
-    return vki_check(device, result, what, error);
+    snprintf(what, sizeof what, "compiling shader %s", item->key.shader);
+    return vki_check(device, item->result, what, error);
+}
+
+static vki_pipeline *find_item(const vki_pipelines *pipelines, const vki_pipeline_key *key)
+{
+    for (size_t i = 0; i < pipelines->n_items; i++)
+        if (same_key(&pipelines->items[i]->key, key)) return pipelines->items[i];
+    return NULL;
+}
+
+static vklm_status add_item(vki_pipelines *pipelines, const vki_pipeline_key *key, vklm_error *error,
+                            vki_pipeline **added)
+{
+    const vki_host *host = &pipelines->device->host;
+    VkShaderModule module;
+    TRY(find_module(pipelines, key->shader, error, &module));
+    TRY(vki_grow(host, pipelines->n_items + 1, sizeof *pipelines->items, error, &pipelines->items,
+                 &pipelines->capacity));
+    TRY(vki_alloc(host, 1, sizeof **added, error, added));
+    **added = (vki_pipeline){.key = *key, .module = module};
+    pipelines->items[pipelines->n_items++] = *added;
+    return VKLM_OK;
 }
 
 vklm_status vki_pipeline_get(vki_pipelines *pipelines, const vki_pipeline_key *key,
                              vklm_error *error, const vki_pipeline **pipeline_out)
 {
-    for (size_t i = 0; i < pipelines->n_items; i++) {
-        *pipeline_out = pipelines->items[i];
-        if (same_key(&pipelines->items[i]->key, key)) return VKLM_OK;
-    }
     *pipeline_out = NULL;
-    const vki_host *host = &pipelines->device->host;
-    vklm_status status;
-    VkShaderModule module;
-    vki_pipeline *item = NULL;
-    TRY_OR_FAIL(vki_device_usable(pipelines->device, error));
-    TRY_OR_FAIL(find_module(pipelines, key->shader, error, &module));
-    TRY_OR_FAIL(vki_grow(host, pipelines->n_items + 1, sizeof *pipelines->items, error,
-                         &pipelines->items, &pipelines->capacity));
-    TRY_OR_FAIL(vki_alloc(host, 1, sizeof *item, error, &item));
-    item->key = *key;
-    TRY_OR_FAIL(create_pipeline(pipelines->device, module, key, error, &item->pipeline));
-    pipelines->items[pipelines->n_items++] = item;
+    vki_pipeline *item = find_item(pipelines, key);
+    if (!item || !item->pipeline) {
+        TRY(vki_device_usable(pipelines->device, error));
+        if (!item) TRY(add_item(pipelines, key, error, &item));
+        if (!pipelines->noting) {
+            pipelines->n_late++;
+            make_pipeline(pipelines->device, item);
+            TRY(check_made(pipelines->device, item, error));
+        }
+    }
     *pipeline_out = item;
     return VKLM_OK;
-fail:
-    vki_release(host, &item);
-    return status;
+}
+
+/* ---- Many at once ---------------------------------------------------------------------------- */
+
+void vki_pipelines_note(vki_pipelines *pipelines)
+{
+    pipelines->noting = true;
+}
+
+static void make_item(void *user, size_t index)
+{
+    const vki_pipelines *pipelines = user;
+    vki_pipeline *item = pipelines->items[index];
+    if (!item->pipeline) make_pipeline(pipelines->device, item);
+}
+
+void vki_pipelines_start(vki_pipelines *pipelines, uint32_t threads)
+{
+    pipelines->noting = false;
+    pipelines->crew = (vki_crew){.job = make_item, .user = pipelines, .n = pipelines->n_items};
+    vki_crew_start(&pipelines->crew, threads);
+}
+
+bool vki_pipelines_work(vki_pipelines *pipelines)
+{
+    return vki_crew_work(&pipelines->crew);
+}
+
+vklm_status vki_pipelines_finish(vki_pipelines *pipelines, vklm_error *error)
+{
+    while (vki_pipelines_work(pipelines)) continue;
+    vki_crew_end(&pipelines->crew);
+    for (size_t i = 0; i < pipelines->n_items; i++) TRY(check_made(pipelines->device, pipelines->items[i], error));
+    return VKLM_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef VKI_PIPELINE_H
 #define VKI_PIPELINE_H
 
+#include "base/os.h"
 #include "gpu/device.h"
 
 enum { VKI_MAX_SPEC = 16, VKI_PUSH_BYTES = 128 };
@@ -30,7 +31,9 @@ typedef struct vki_pipeline_key {
 
 typedef struct vki_pipeline {
     vki_pipeline_key key;
-    VkPipeline pipeline;
+    VkPipeline pipeline;           /* null: noted, and not made yet */
+    VkShaderModule module;         /* borrowed */
+    VkResult result;               /* of its making */
 } vki_pipeline;
 
 /* The pipelines of one model. Pointers handed out stay good until vki_pipelines_free. */
@@ -40,6 +43,9 @@ typedef struct vki_pipelines {
     size_t n_items, capacity;
     struct vki_module *modules;    /* owned: shader modules by name */
     size_t n_modules, modules_capacity;
+    size_t n_late;                 /* made one by one: nobody had noted them */
+    bool noting;
+    vki_crew crew;                 /* at work between start and finish */
 } vki_pipelines;
 
 void vki_pipelines_init(vki_pipelines *pipelines, vklm_device *device);
@@ -50,5 +56,15 @@ void vki_pipelines_free(vki_pipelines *pipelines);
  * pipeline requires that size and full subgroups; without control the field is ignored. */
 vklm_status vki_pipeline_get(vki_pipelines *pipelines, const vki_pipeline_key *key,
                              vklm_error *error, const vki_pipeline **pipeline_out);
+
+/* Several at once: after `note`, vki_pipeline_get only writes down what is missing (for plans that are thrown
+ * away). `start` has up to `threads` threads make it in the background, largest shaders first; until `finish` no
+ * other function of this file may be called but vki_pipelines_work, which makes one more on the caller's thread
+ * and returns false where none is left, and vki_pipelines_free, which drops what was not begun. A pipeline that
+ * fails is what `finish` fails with, and it is tried anew by the next get. */
+void vki_pipelines_note(vki_pipelines *pipelines);
+void vki_pipelines_start(vki_pipelines *pipelines, uint32_t threads);
+bool vki_pipelines_work(vki_pipelines *pipelines);
+vklm_status vki_pipelines_finish(vki_pipelines *pipelines, vklm_error *error);
 
 #endif

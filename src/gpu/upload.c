@@ -2,15 +2,13 @@
  *
  * The staging buffer has two halves, each with its own command buffer and fence: while the device
  * copies one, the caller fills the other. A copy is recorded when its piece is handed out and
- * submitted when its half is full, by which time the piece is filled.
+ * submitted when its half is full; the caller knows when that is, and has filled the piece by then.
  */
 #include "gpu/memory.h"
 
 #include <assert.h>
 
 #include "base/checked.h"
-
-enum { COPY_ALIGNMENT = 16 }; /* of pieces in staging: whole vectors for the caller's stores */
 
 vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error *error)
 {
@@ -81,8 +79,7 @@ fail:
     return status;
 }
 
-/* Submits the current half and turns to the other. */
-static vklm_status submit_half(vki_upload *upload, vklm_error *error)
+vklm_status vki_upload_turn(vki_upload *upload, vklm_error *error)
 {
     if (!upload->recording) return VKLM_OK;
     vklm_device *device = upload->device;
@@ -129,6 +126,11 @@ static vklm_status begin_half(vki_upload *upload, vklm_error *error)
     return VKLM_OK;
 }
 
+uint64_t vki_upload_room(const vki_upload *upload)
+{
+    return VKI_UPLOAD_HALF_BYTES - vki_min(upload->used, VKI_UPLOAD_HALF_BYTES);
+}
+
 vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_slice *slice,
                            uint64_t offset, uint64_t size_bytes, vklm_error *error, uint8_t **bytes)
 {
@@ -140,7 +142,7 @@ vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_s
         return VKLM_OK;
     }
     if (!upload->staging.buffer) TRY(create_staging(upload, error));
-    if (upload->used + size_bytes > VKI_UPLOAD_HALF_BYTES) TRY(submit_half(upload, error));
+    if (size_bytes > vki_upload_room(upload)) TRY(vki_upload_turn(upload, error));
     if (!upload->recording) TRY(begin_half(upload, error));
     const uint64_t staged = upload->current * (uint64_t)VKI_UPLOAD_HALF_BYTES + upload->used;
     const VkBufferCopy copy = {staged, slice->offset + offset, size_bytes};
@@ -148,14 +150,14 @@ vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_s
         upload->device->fn.vkCmdCopyBuffer(upload->halves[upload->current].command,
                                            upload->staging.buffer,
                                            pool->blocks[slice->block].buffer, 1, &copy);
-    upload->used += vki_round_up(size_bytes, COPY_ALIGNMENT);
+    upload->used += vki_round_up(size_bytes, VKI_UPLOAD_ALIGNMENT);
     *bytes = upload->staging.mapped + staged;
     return VKLM_OK;
 }
 
 vklm_status vki_upload_finish(vki_upload *upload, vklm_error *error)
 {
-    TRY(submit_half(upload, error));
+    TRY(vki_upload_turn(upload, error));
     TRY(wait_half(upload, 0, error));
     return wait_half(upload, 1, error);
 }

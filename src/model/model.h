@@ -90,20 +90,24 @@ typedef struct vki_weights {
 
 enum { VKI_ROPE_LOW = 256 };
 
-typedef struct vki_load_progress {
-    bool (*report)(void *user, double fraction); /* may be NULL */
+/* How a model is loaded; zeros are fine. */
+typedef struct vki_load_params {
+    bool (*report)(void *user, double fraction); /* false cancels; may be NULL */
+    /* Called once all of vki_weights is there but the bytes on the device: plans can be built. May be NULL. */
+    vklm_status (*placed)(void *user, vklm_error *error);
     void *user;
-} vki_load_progress;
+    uint32_t threads;                            /* that repack, the caller's included; 0: it alone */
+} vki_load_params;
 
 /* Reads and checks the metadata; UNSUPPORTED names the architecture or the feature, BAD_FILE the key. */
 vklm_status vki_hparams_read(const vki_gguf *gguf, vklm_error *error, vki_hparams *hparams);
 
 /* hparams_read, then every tensor: found, its shape and format checked, repacked, uploaded. Sums up and
  * compares with the device's memory before anything is allocated. Files with tensors that the
- * architecture does not know are loaded with a warning in the log. On failure *weights is as after
- * vki_weights_free. */
+ * architecture does not know are loaded with a warning in the log. params may be NULL. On failure *weights is as
+ * after vki_weights_free. */
 vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vki_gguf *gguf,
-                             const vki_load_progress *progress, vklm_error *error);
+                             const vki_load_params *params, vklm_error *error);
 /* Safe on zeroed weights. */
 void vki_weights_free(vki_weights *weights);
 

@@ -5,25 +5,39 @@
  * all of it is allocated, and only then are weights read. Blocks are as large as what goes into
  * them, so next to nothing is lost between segments.
  *
- * Repacking goes through a scratch of some rows in planes of their own, whose planes are then
- * copied to where the segment's planes have those rows.
+ * Repacking reads the mapped file and writes where the device will have it: in place where its memory is
+ * mapped, else into pieces of the staging buffer, one for each plane. Slices of rows are gathered until they
+ * are worth the start of some threads, which share them out.
  */
 #include <stddef.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/os.h"
 #include "model/rope_table.h"
 #include "model/tensors.h"
 
 enum {
     BLOCK_BYTES = 256 << 20, /* few allocations, none so large that a fragmented heap lacks it */
-    CHUNK_BYTES = 1 << 20,   /* repacked at a time: stays in the caches */
+    JOB_BYTES = 256 << 10,   /* of planes repacked by a thread at a time */
+    MAX_JOBS = 64,
+    MOST_ROW_BYTES = VKI_UPLOAD_HALF_BYTES - VKI_MAX_PLANES * VKI_UPLOAD_ALIGNMENT,
+    READ_AHEAD_BYTES = 64 << 20,
 };
+
+/* Rows of a stack on their way into planes. */
+typedef struct pack_job {
+    const vki_stack *stack;
+    uint32_t first, rows;  /* of the stack */
+    uint32_t to;           /* the first one's row in the planes */
+    vki_planes planes;
+    uint8_t *base;
+} pack_job;
 
 typedef struct loader {
     vki_weights *weights;
     const vki_gguf *gguf;
-    const vki_load_progress *progress;
+    const vki_load_params *params;
     const vki_host *host;
     vklm_error *error;
     vki_stacks stacks;
@@ -32,10 +46,10 @@ typedef struct loader {
     size_t next_slice;     /* while uploading */
     uint64_t total_bytes, done_bytes;
     vki_upload upload;
-    uint8_t *scratch;      /* owned */
+    pack_job jobs[MAX_JOBS];
+    size_t n_jobs;
+    uint8_t *scratch;      /* owned: a vector or table */
     size_t scratch_capacity;
-    float *row;            /* owned: one row of F32 weights under a factor */
-    size_t row_capacity;
 } loader;
 
 /* ---- Cutting ---- */
@@ -91,6 +105,10 @@ static vklm_status next_segment(const loader *l, const vki_stack *stack, uint32_
                         l->gguf->path, part->tensor->name,
                         (unsigned long long)l->weights->device->limits.max_block_bytes);
     *segment = (vki_segment){.first_row = first_row};
+    (void)vki_planes_init(&segment->planes, part->format, 1, stack->cols);
+    if (segment->planes.size_bytes > MOST_ROW_BYTES)
+        return vki_fail(l->error, VKLM_UNSUPPORTED, "%s: a row of %s is larger than the %d MiB that are uploaded at once",
+                        l->gguf->path, part->tensor->name, VKI_UPLOAD_HALF_BYTES >> 20);
     (void)vki_planes_init(&segment->planes, part->format, rows, stack->cols);
     return VKLM_OK;
 }
@@ -169,27 +187,26 @@ static vklm_status take_slices(loader *l)
     return VKLM_OK;
 }
 
+/* Every address of vki_weights, in the order of the slices. */
+static void place_all(loader *l)
+{
+    const vki_slice *slice = l->slices;
+    for (size_t i = 0; i < l->stacks.n; i++) {
+        const vki_stack *stack = &l->stacks.items[i];
+        vki_matrix *matrix = stack->member;
+        if (stack->rule->is_vector) memcpy(stack->member, &slice++->address, sizeof slice->address);
+        else for (uint32_t s = 0; s < matrix->n_segments; s++) matrix->segments[s].address = slice++->address;
+    }
+    for (uint32_t t = 0; t < table_count(&l->weights->hparams); t++) l->weights->rope_table[t] = slice++->address;
+}
+
 /* ---- Repacking and uploading ---- */
 
 static vklm_status report(loader *l)
 {
     const double fraction = (double)l->done_bytes / (double)l->total_bytes;
-    if (!l->progress || !l->progress->report || l->progress->report(l->progress->user, fraction))
-        return VKLM_OK;
+    if (!l->params->report || l->params->report(l->params->user, fraction)) return VKLM_OK;
     return vki_fail(l->error, VKLM_CANCELLED, "%s: loading was cancelled", l->gguf->path);
-}
-
-static vklm_status send(loader *l, const vki_slice *slice, uint64_t offset, const void *bytes,
-                        uint64_t size_bytes)
-{
-    for (uint64_t sent = 0; sent < size_bytes;) {
-        const uint64_t n = vki_min(size_bytes - sent, VKI_UPLOAD_HALF_BYTES);
-        uint8_t *to;
-        TRY(vki_upload_map(&l->upload, &l->weights->pool, slice, offset + sent, n, l->error, &to));
-        memcpy(to, (const uint8_t *)bytes + sent, (size_t)n);
-        sent += n;
-    }
-    return VKLM_OK;
 }
 
 static const uint8_t *row_of_file(const vki_part *part, uint32_t cols, uint32_t row)
@@ -198,54 +215,101 @@ static const uint8_t *row_of_file(const vki_part *part, uint32_t cols, uint32_t 
     return part->tensor->data + (uint64_t)cols / info->block_weights * info->block_bytes * row;
 }
 
-/* Row `row` of the stack becomes row `to` of the planes at l->scratch. */
-static vklm_status pack_row(loader *l, const vki_stack *stack, uint32_t row,
-                            const vki_planes *planes, uint32_t to)
+/* Row `row` of the stack becomes row `to` of the planes at `base`. */
+static void pack_row(const loader *l, const vki_stack *stack, uint32_t row, const vki_planes *planes, uint32_t to,
+                     uint8_t *base)
 {
     const vki_part *part = part_of_row(stack, &row);
-    const uint32_t file_row = vki_part_file_row(part, &l->weights->hparams, row);
-    const uint8_t *weights = row_of_file(part, stack->cols, file_row);
-    if (part->scale != 1) {
-        TRY(vki_grow(l->host, stack->cols, sizeof *l->row, l->error, &l->row, &l->row_capacity));
-        vki_format_decode(VKI_F32, weights, stack->cols, l->row);
-        for (uint32_t i = 0; i < stack->cols; i++) l->row[i] *= part->scale;
-        weights = (const uint8_t *)l->row;
+    const uint8_t *weights = row_of_file(part, stack->cols, vki_part_file_row(part, &l->weights->hparams, row));
+    if (part->scale == 1) vki_planes_pack_row(planes, weights, stack->cols, to, base);
+    else vki_planes_pack_scaled(planes, weights, stack->cols, part->scale, to, base);
+}
+
+static void run_job(void *user, size_t index)
+{
+    const loader *l = user;
+    const pack_job *job = &l->jobs[index];
+    for (uint32_t r = 0; r < job->rows; r++)
+        pack_row(l, job->stack, job->first + r, &job->planes, job->to + r, job->base);
+}
+
+/* Everything handed out so far is filled. */
+static vklm_status flush(loader *l)
+{
+    vki_run_jobs(l->params->threads, l->n_jobs, run_job, l);
+    l->n_jobs = 0;
+    return report(l);
+}
+
+/* So many bytes can be mapped without a turn of the upload. */
+static vklm_status make_room(loader *l, const vki_slice *slice, uint64_t size_bytes)
+{
+    if (slice->mapped || size_bytes <= vki_upload_room(&l->upload)) return VKLM_OK;
+    TRY(flush(l));
+    return vki_upload_turn(&l->upload, l->error);
+}
+
+static vklm_status map(loader *l, const vki_slice *slice, uint64_t offset, uint64_t size_bytes, uint8_t **bytes)
+{
+    return vki_upload_map(&l->upload, &l->weights->pool, slice, offset, size_bytes, l->error, bytes);
+}
+
+static vklm_status send(loader *l, const vki_slice *slice, const void *bytes, uint64_t size_bytes)
+{
+    for (uint64_t sent = 0; sent < size_bytes;) {
+        const uint64_t n = vki_min(size_bytes - sent, VKI_UPLOAD_HALF_BYTES);
+        uint8_t *to;
+        TRY(make_room(l, slice, n));
+        TRY(map(l, slice, sent, n, &to));
+        memcpy(to, (const uint8_t *)bytes + sent, (size_t)n);
+        sent += n;
     }
-    vki_planes_pack_row(planes, weights, stack->cols, to, l->scratch);
     return VKLM_OK;
 }
 
-static vklm_status upload_rows(loader *l, const vki_stack *stack, const vki_segment *segment,
-                               const vki_slice *slice, uint32_t first, uint32_t rows)
+/* Where rows first .. first + rows - 1 of the segment go: planes of their own in the staging buffer, whose pieces
+ * of one half lie behind each other. */
+static vklm_status stage_rows(loader *l, const vki_segment *segment, const vki_slice *slice, uint32_t first,
+                              pack_job *job)
 {
-    vki_planes chunk;
-    (void)vki_planes_init(&chunk, segment->planes.format, rows, stack->cols);
-    TRY(vki_grow(l->host, (size_t)chunk.size_bytes, 1, l->error, &l->scratch,
-                 &l->scratch_capacity));
-    for (uint32_t r = 0; r < rows; r++)
-        TRY(pack_row(l, stack, segment->first_row + first + r, &chunk, r));
-    for (uint32_t p = 0; p < vki_format_get(chunk.format)->n_planes; p++) {
-        const uint64_t row_bytes = vki_planes_row_bytes(&chunk, p);
-        TRY(send(l, slice, segment->planes.offset[p] + first * row_bytes,
-                 l->scratch + chunk.offset[p], rows * row_bytes));
-        l->done_bytes += rows * row_bytes;
+    const uint32_t n_planes = vki_format_get(segment->planes.format)->n_planes;
+    uint64_t needed = 0;
+    for (uint32_t p = 0; p < n_planes; p++)
+        needed += vki_round_up(job->rows * vki_planes_row_bytes(&segment->planes, p), VKI_UPLOAD_ALIGNMENT);
+    TRY(make_room(l, slice, needed));
+    job->to = 0;
+    job->planes.rows = job->rows;
+    for (uint32_t p = 0; p < n_planes; p++) {
+        const uint64_t row_bytes = vki_planes_row_bytes(&segment->planes, p);
+        uint8_t *bytes;
+        TRY(map(l, slice, segment->planes.offset[p] + first * row_bytes, job->rows * row_bytes, &bytes));
+        if (p == 0) job->base = bytes;
+        job->planes.offset[p] = (uint32_t)(bytes - job->base);
     }
-    return report(l);
+    return VKLM_OK;
+}
+
+static vklm_status add_job(loader *l, const vki_stack *stack, const vki_segment *segment, const vki_slice *slice,
+                           uint32_t first, uint32_t rows)
+{
+    pack_job job = {.stack = stack, .first = segment->first_row + first, .rows = rows, .to = first,
+                    .planes = segment->planes, .base = slice->mapped};
+    if (!slice->mapped) TRY(stage_rows(l, segment, slice, first, &job));
+    l->jobs[l->n_jobs++] = job;
+    l->done_bytes += segment->planes.size_bytes * rows / segment->planes.rows;
+    return l->n_jobs == MAX_JOBS ? flush(l) : VKLM_OK;
 }
 
 static vklm_status upload_matrix(loader *l, const vki_stack *stack)
 {
     const vki_matrix *matrix = stack->member;
     for (uint32_t i = 0; i < matrix->n_segments; i++) {
-        vki_segment *segment = &matrix->segments[i];
+        const vki_segment *segment = &matrix->segments[i];
         const vki_slice *slice = &l->slices[l->next_slice++];
-        segment->address = slice->address;
         const uint64_t row_bytes = vki_max(segment->planes.size_bytes / segment->planes.rows, 1);
-        const uint32_t step = (uint32_t)vki_max(CHUNK_BYTES / row_bytes, 1);
-        for (uint32_t row = 0; row < segment->planes.rows; row += step) {
-            const uint32_t rows = (uint32_t)vki_min(step, segment->planes.rows - row);
-            TRY(upload_rows(l, stack, segment, slice, row, rows));
-        }
+        const uint32_t step = (uint32_t)vki_max(JOB_BYTES / row_bytes, 1);
+        for (uint32_t row = 0; row < segment->planes.rows; row += step)
+            TRY(add_job(l, stack, segment, slice, row, (uint32_t)vki_min(step, segment->planes.rows - row)));
     }
     return VKLM_OK;
 }
@@ -264,9 +328,8 @@ static vklm_status upload_vector(loader *l, const vki_stack *stack)
             to[r] = decoded[vki_part_file_row(part, &l->weights->hparams, r)] * part->scale;
     }
     const vki_slice *slice = &l->slices[l->next_slice++];
-    memcpy(stack->member, &slice->address, sizeof slice->address);
     l->done_bytes += slice->size_bytes;
-    return send(l, slice, 0, values, stack->rows * sizeof *values);
+    return send(l, slice, values, stack->rows * sizeof *values);
 }
 
 static vklm_status upload_tables(loader *l)
@@ -277,21 +340,36 @@ static vklm_status upload_tables(loader *l)
     for (uint32_t t = 0; t < table_count(h); t++) {
         float *table = (float *)(void *)l->scratch;
         TRY(vki_rope_table_make(h, l->gguf, t, l->host, l->error, table));
-        const vki_slice *slice = &l->slices[l->next_slice++];
-        l->weights->rope_table[t] = slice->address;
-        TRY(send(l, slice, 0, table, bytes));
+        TRY(send(l, &l->slices[l->next_slice++], table, bytes));
     }
     l->done_bytes = l->total_bytes; /* the padding between planes included */
-    return report(l);
+    return flush(l);
+}
+
+/* Has the system read the stacks from *next on, as far as is worth it. */
+static void read_ahead(const loader *l, uint64_t *expected_bytes, size_t *next)
+{
+    for (; *next < l->stacks.n && *expected_bytes < l->done_bytes + READ_AHEAD_BYTES; ++*next) {
+        const vki_stack *stack = &l->stacks.items[*next];
+        for (uint32_t p = 0; p < stack->n_parts; p++) {
+            const vki_gguf_tensor *tensor = stack->parts[p].tensor;
+            if (!tensor) continue;
+            vki_map_expect(tensor->data, tensor->size_bytes);
+            *expected_bytes += tensor->size_bytes;
+        }
+    }
 }
 
 static vklm_status upload_all(loader *l)
 {
     TRY(vki_upload_begin(&l->upload, l->weights->device, l->error));
     TRY(report(l));
-    for (size_t i = 0; i < l->stacks.n; i++) {
+    uint64_t expected_bytes = 0;
+    for (size_t i = 0, next = 0; i < l->stacks.n; i++) {
+        read_ahead(l, &expected_bytes, &next);
         const vki_stack *stack = &l->stacks.items[i];
         TRY(stack->rule->is_vector ? upload_vector(l, stack) : upload_matrix(l, stack));
+        TRY(report(l));
     }
     TRY(upload_tables(l));
     return vki_upload_finish(&l->upload, l->error);
@@ -372,17 +450,20 @@ static vklm_status load(loader *l)
     TRY(cut_all(l));
     TRY(check_memory(l));
     TRY(take_slices(l));
-    TRY(upload_all(l));
-    return finish(l);
+    place_all(l);
+    TRY(finish(l));
+    if (l->params->placed) TRY(l->params->placed(l->params->user, l->error));
+    return upload_all(l);
 }
 
 vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vki_gguf *gguf,
-                             const vki_load_progress *progress, vklm_error *error)
+                             const vki_load_params *params, vklm_error *error)
 {
+    static const vki_load_params none = {0};
     *weights = (vki_weights){.device = device};
     vki_arena_init(&weights->arena, &device->host);
     loader l = {
-        .weights = weights, .gguf = gguf, .progress = progress, .host = &device->host,
+        .weights = weights, .gguf = gguf, .params = params ? params : &none, .host = &device->host,
         .error = error,
     };
     const vklm_status status = load(&l);
@@ -390,7 +471,6 @@ vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vk
     vki_stacks_free(&l.stacks);
     vki_release(l.host, &l.slices);
     vki_release(l.host, &l.scratch);
-    vki_release(l.host, &l.row);
     if (status != VKLM_OK) vki_weights_free(weights);
     return status;
 }

@@ -56,6 +56,7 @@ struct vklm_model {
     vklm_vocab *vocab;         /* owned, or NULL for the reason in no_vocab */
     char no_vocab[VKLM_ERROR_TEXT_SIZE];
     vklm_sampling recommended; /* by the file; zeros where it says nothing */
+    uint32_t threads;          /* that a load may use, the caller's included */
     vki_pipelines pipelines;
     vki_kernels kernels;
     vki_plan plan;             /* scratch for recording */
@@ -119,8 +120,8 @@ struct vklm_session {
 };
 
 /* ---- load.c ---- */
-/* Makes every pipeline that sessions with this cache type need. */
-vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error);
+/* Makes every pipeline that sessions with an f32 cache need; the load made those for f16. */
+vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error);
 
 /* ---- session.c ---- */
 /* Queues an event without text. */

@@ -4,6 +4,9 @@
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "base/os.h"
+
+enum { DEFAULT_THREADS = 8 }; /* at most: more are waited for, not needed */
 
 /* Activations of a prefill chunk may take so much device memory: wide models get shorter chunks. */
 static const uint64_t activation_budget = 40 << 20;
@@ -14,22 +17,43 @@ static uint32_t choose_chunk_rows(const vki_hparams *hparams, uint64_t max_block
     return (uint32_t)vki_max(8, vki_min(VKI_MAX_CHUNK, fit & ~7ull));
 }
 
-/* A prompt of so many rows, planned and thrown away: each count selects kernels of its own. */
-static vklm_status prepare_prompt(vklm_model *model, uint32_t rows, bool kv_f32, vklm_error *error)
+/* A pass of so many rows, planned and thrown away: each count selects kernels of its own. */
+static vklm_status plan_prompt(vklm_model *model, uint32_t rows, bool kv_f32, vklm_error *error)
 {
     const vki_chunk chunk = {kv_f32, 0, rows, rows};
     TRY(vki_chunk_plan(model, &chunk, error));
-    return vki_logits_plan(model, &chunk, 0, rows, true, error);
+    return vki_logits_plan(model, &chunk, 0, (uint32_t)vki_min(rows, VKI_LOGIT_ROWS), true, error);
 }
 
-vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, vklm_error *error)
+/* Every form that chunks, groups of logits and decode steps can have. What kernels choose by the number of rows
+ * changes among the few that logits groups have, and at or beside powers of two. */
+static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
 {
-    if (kv_f32 && model->kv_f32_ready) return VKLM_OK;
-    for (uint32_t rows = 1; rows <= VKI_MAX_BATCH; rows *= 2)
-        TRY(prepare_prompt(model, rows, kv_f32, error));
-    for (uint32_t splits = 1; splits <= 2; splits++) /* one, and more with their merging */
-        TRY(vki_decode_plan(model, kv_f32, true, splits, error));
-    model->kv_f32_ready |= kv_f32;
+    for (uint32_t rows = 1; rows < VKI_MAX_BATCH; rows++) TRY(plan_prompt(model, rows, kv_f32, error));
+    for (uint32_t rows = VKI_MAX_BATCH; rows <= model->chunk_rows; rows *= 2)
+        for (uint32_t more = 0; more < 2 && rows + more <= model->chunk_rows; more++)
+            TRY(plan_prompt(model, rows + more, kv_f32, error));
+    TRY(plan_prompt(model, model->chunk_rows, kv_f32, error));
+    for (uint32_t splits = 1; splits <= VKI_MAX_SPLITS; splits *= 2)
+        for (int greedy = 0; greedy < 2; greedy++) TRY(vki_decode_plan(model, kv_f32, greedy, splits, error));
+    return VKLM_OK;
+}
+
+/* Has `threads` threads make in the background what is missing. */
+static vklm_status start_pipelines(vklm_model *model, bool kv_f32, uint32_t threads, vklm_error *error)
+{
+    vki_pipelines_note(&model->pipelines);
+    const vklm_status status = plan_all(model, kv_f32, error);
+    vki_pipelines_start(&model->pipelines, status == VKLM_OK ? threads : 0);
+    return status;
+}
+
+vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error)
+{
+    if (model->kv_f32_ready) return VKLM_OK;
+    TRY(start_pipelines(model, true, model->threads - 1, error));
+    TRY(vki_pipelines_finish(&model->pipelines, error));
+    model->kv_f32_ready = true;
     return VKLM_OK;
 }
 
@@ -106,19 +130,72 @@ static vklm_status create_buffers(vklm_model *model, vklm_error *error)
     return vki_queue_init(&model->queue, device, error);
 }
 
-static vklm_status load(vklm_model *model, const vklm_model_params *params, vklm_error *error)
+typedef struct load_state {
+    vklm_model *model;
+    const vklm_model_params *params;
+    uint64_t began_ns, placed_ns, uploaded_ns;
+} load_state;
+
+/* Weights are the first nine tenths of the progress, pipelines that take longer the last. */
+static bool report_weights(void *user, double fraction)
 {
-    const vki_load_progress progress = {params->progress, params->progress_user};
-    vki_gguf gguf;
-    TRY(vki_gguf_open(&gguf, &model->device->host, params->path, error));
-    vklm_status status = read_vocab(model, &gguf, error);
-    if (status == VKLM_OK) status = read_recommended(&gguf, error, &model->recommended);
-    if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &gguf, &progress, error);
-    vki_gguf_close(&gguf);
-    if (status != VKLM_OK) return status;
+    const load_state *l = user;
+    return !l->params->progress || l->params->progress(l->params->progress_user, 0.9 * fraction);
+}
+
+/* The weights' addresses are known: from here on pipelines are made while the weights are read. */
+static vklm_status begin_pipelines(void *user, vklm_error *error)
+{
+    load_state *l = user;
+    vklm_model *model = l->model;
     model->row_fits = vki_forward_row_fits(&model->weights, &model->kernels);
     TRY(create_buffers(model, error));
-    return vki_model_prepare(model, false, error);
+    TRY(start_pipelines(model, false, model->threads - 1, error));
+    l->placed_ns = vki_now_ns();
+    return VKLM_OK;
+}
+
+static vklm_status finish_pipelines(load_state *l, vklm_error *error)
+{
+    vki_pipelines *pipelines = &l->model->pipelines;
+    double fraction = 0.9;
+    bool more = true, go_on = true;
+    for (; more && go_on; fraction += (1 - fraction) / 8) {
+        more = vki_pipelines_work(pipelines);
+        if (l->params->progress) go_on = l->params->progress(l->params->progress_user, more ? fraction : 1);
+    }
+    if (!go_on) return vki_fail(error, VKLM_CANCELLED, "%s: loading was cancelled", l->params->path);
+    return vki_pipelines_finish(pipelines, error);
+}
+
+static void log_load(const load_state *l)
+{
+    const double total = (double)(vki_now_ns() - l->began_ns) * 1e-9;
+    const double upload = (double)(l->uploaded_ns - l->placed_ns) * 1e-9;
+    const double bytes = (double)l->model->weights.weight_bytes;
+    vki_log(&l->model->device->host, VKLM_LOG_INFO,
+            "loaded in %.3f s by %u threads: %.3f s file, vocabulary and plans; %.3f s weights (%.2f GB/s); %.3f s "
+            "more for %zu pipelines",
+            total, l->model->threads, (double)(l->placed_ns - l->began_ns) * 1e-9, upload, bytes * 1e-9 / upload,
+            total - (double)(l->uploaded_ns - l->began_ns) * 1e-9, l->model->pipelines.n_items);
+}
+
+static vklm_status load(load_state *l, vklm_error *error)
+{
+    vklm_model *model = l->model;
+    const vki_load_params params = {.report = report_weights, .placed = begin_pipelines, .user = l,
+                                    .threads = model->threads};
+    vki_gguf gguf;
+    TRY(vki_gguf_open(&gguf, &model->device->host, l->params->path, error));
+    vklm_status status = read_vocab(model, &gguf, error);
+    if (status == VKLM_OK) status = read_recommended(&gguf, error, &model->recommended);
+    if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &gguf, &params, error);
+    vki_gguf_close(&gguf);
+    if (status != VKLM_OK) return status;
+    l->uploaded_ns = vki_now_ns();
+    TRY(finish_pipelines(l, error));
+    log_load(l);
+    return VKLM_OK;
 }
 
 vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params, vklm_error *error,
@@ -134,10 +211,11 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     vklm_model *model;
     TRY(vki_alloc(&device->host, 1, sizeof *model, error, &model));
     model->device = device;
+    model->threads = (uint32_t)vki_min(own.threads ? own.threads : vki_min(vki_core_count(), DEFAULT_THREADS), VKI_MAX_THREADS);
     vki_plan_init(&model->plan, &device->host);
     vki_pipelines_init(&model->pipelines, device);
     vki_kernels_init(&model->kernels, &model->pipelines, &device->limits, own.precision == VKLM_PRECISION_HIGH);
-    const vklm_status status = load(model, &own, error);
+    const vklm_status status = load(&(load_state){.model = model, .params = &own, .began_ns = vki_now_ns()}, error);
     if (status != VKLM_OK) {
         vklm_model_destroy(&model);
         return status;

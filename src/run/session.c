@@ -49,7 +49,7 @@ vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *pa
     session->model = model;
     const bool f32 = own.kv == VKLM_KV_F32;
     vklm_status status = check_params(model, &own, session, error);
-    if (status == VKLM_OK && f32) status = vki_model_prepare(model, true, error);
+    if (status == VKLM_OK && f32) status = vki_model_prepare_f32(model, error);
     if (status == VKLM_OK) {
         const vki_hparams *h = &model->weights.hparams;
         const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
