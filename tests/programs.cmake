@@ -20,6 +20,7 @@ function(check)
   endif()
 endfunction()
 
+set(ENV{XDG_CACHE_HOME} "${BIN}/user-cache")
 set(no_file "${BIN}/no-such-file.gguf")
 set(chat_needs -p Hello)
 foreach(program bench chat eval tokens)

@@ -155,6 +155,10 @@ typedef struct vklm_device_params {
     double submit_limit_ms;      /* aim for at most so much GPU time in one submit; default 50 */
     uint64_t block_limit_bytes;  /* no device memory block larger than this; default: the device's
                                     limit. For tests and for tight heaps */
+    const void *pipeline_cache;  /* of vklm_device_get_pipeline_cache, in an earlier run: models then load
+                                    faster. One of another device or driver version, or a damaged one, is
+                                    ignored with a line in the log. NULL: none */
+    size_t pipeline_cache_bytes;
 } vklm_device_params;
 
 /* Lists the machine's Vulkan devices, usable or not, in the loader's order. *count is the capacity
@@ -172,6 +176,12 @@ VKLM_API void vklm_device_get_info(const vklm_device *device, vklm_device_info *
 
 /* Bytes of device memory that the device's models and sessions hold now. */
 VKLM_API uint64_t vklm_device_memory_used(const vklm_device *device);
+
+/* What the driver compiled for the device's models so far, to be given to vklm_device_create in the next run.
+ * *size_out: its size in bytes, some 100 KB to a few MB; BUFFER_TOO_SMALL where that exceeds `capacity` (call
+ * again; bytes may be NULL to ask). It holds for this device and driver version only. DEVICE_LOST, DRIVER_ERROR. */
+VKLM_API vklm_status vklm_device_get_pipeline_cache(vklm_device *device, vklm_error *error, void *bytes,
+                                                    size_t capacity, size_t *size_out);
 
 /* ---- Vocabulary and text ------------------------------------------------------------------------ */
 

@@ -249,6 +249,18 @@ static reply_result generate(conversation *c, sample_text *reply)
     return result;
 }
 
+/* What the time to the first token went into. */
+static void say_start(const conversation *c)
+{
+    vklm_session_stats s;
+    vklm_session_get_stats(c->session, &s);
+    const double device = (double)c->setup->device_ns * 1e-9, load = (double)c->setup->load_ns * 1e-9;
+    const double prompt = (double)s.prompt_ns * 1e-9;
+    setup_say(c->setup,
+              "first token after %.2f s: device %.2f s, model %.2f s, prompt %.2f s; peak memory of the process: %s",
+              device + load + prompt, device, load, prompt, format_size(peak_memory()).text);
+}
+
 reply_result conversation_reply(conversation *c)
 {
     sample_text reply = {0};
@@ -260,7 +272,11 @@ reply_result conversation_reply(conversation *c)
     free(reply.bytes);
     /* A given seed makes a run repeatable, and yet /regen must write something else. */
     if (c->generate.sampling.seed) c->generate.sampling.seed++;
-    if (c->setup->verbose && result != REPLY_REFUSED) conversation_say_stats(c);
+    if (c->setup->verbose && result != REPLY_REFUSED) {
+        if (!c->replied) say_start(c);
+        conversation_say_stats(c);
+    }
+    c->replied = true;
     return result;
 }
 

@@ -12,7 +12,7 @@
 typedef struct conversation {
     const sample_setup *setup; /* borrowed, as is the session */
     vklm_session *session;
-    bool raw;
+    bool raw, replied;
     vklm_generate_params generate;
     vklm_message *messages; /* owned, with their contents; roles are literals */
     size_t n, capacity;

@@ -5,14 +5,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include "chat_input.h"
 
-#include <errno.h>
 #include <histedit.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <wchar.h>
+
+#include "sample_files.h"
 
 enum { HISTORY_LENGTH = 1000 };
 
@@ -27,43 +27,6 @@ struct chat_input {
     char *history_path; /* NULL: nowhere to keep it */
     bool continues, left;
 };
-
-/* ---- History file --------------------------------------------------------------------------- */
-
-static char *join(const char *folder, const char *rest)
-{
-    const size_t size = strlen(folder) + strlen(rest) + 1;
-    char *path = must_realloc(NULL, size);
-    snprintf(path, size, "%s%s", folder, rest);
-    return path;
-}
-
-/* Makes the folders above a file, for their owner only; false where that is not possible. */
-static bool make_folders(char *path)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        const bool made = mkdir(path, 0700) == 0 || errno == EEXIST;
-        *slash = '/';
-        if (!made) return false;
-    }
-    return true;
-}
-
-/* Owned by the caller; NULL where there is no place for it. */
-static char *find_history_path(void)
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    char *path = NULL;
-    /* The XDG rules: a relative path there counts as none. */
-    if (state && state[0] == '/')
-        path = join(state, "/vklm/chat_history");
-    else if (home && home[0] == '/')
-        path = join(home, "/.local/state/vklm/chat_history");
-    if (path && make_folders(path)) return path;
-    free(path);
-    return NULL;
-}
 
 static void remember(chat_input *input, const char *line)
 {
@@ -171,7 +134,7 @@ chat_input *input_open(const char *program)
     /* The editor reads characters by the locale; the plain one knows only ASCII. */
     if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
     chat_input *input = must_realloc(NULL, sizeof *input);
-    *input = (chat_input){.terminal = fopen("/dev/tty", "w"), .history_path = find_history_path()};
+    *input = (chat_input){.terminal = fopen("/dev/tty", "w"), .history_path = user_file(USER_STATE, "chat_history")};
     if (!input->terminal) input->terminal = stderr;
     input->history = history_init();
     input->editor = el_init(program, stdin, input->terminal, input->terminal);

@@ -49,6 +49,7 @@ static const char after[] =
     "\n"
     "FILES\n"
     "    ${XDG_STATE_HOME:-~/.local/state}/vklm/chat_history   what was typed\n"
+    "    ${XDG_CACHE_HOME:-~/.cache}/vklm/pipelines*           what the driver compiled\n"
     "    ~/.editrc                                             keys, as for any libedit program\n"
     "\n"
     "EXIT STATUS\n"

@@ -1,5 +1,5 @@
-/* sample_setup.c - see sample_setup.h. The only sample code with more than one operating system in
- * mind: isatty and a monotonic clock.
+/* sample_setup.c - see sample_setup.h. With sample_files.c the only sample code with more than one operating
+ * system in mind: isatty, a monotonic clock, peak memory.
  */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
@@ -15,8 +15,11 @@
 #define isatty _isatty
 #define fileno _fileno
 #else
+#include <sys/resource.h>
 #include <unistd.h>
 #endif
+
+#include "sample_files.h"
 
 /* ---- Memory, time, numbers ------------------------------------------------------------------ */
 
@@ -61,6 +64,21 @@ uint64_t clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
 #endif
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t peak_memory(void)
+{
+#ifdef _WIN32
+    return 0;
+#else
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+#ifdef __APPLE__
+    return (uint64_t)usage.ru_maxrss;
+#else
+    return (uint64_t)usage.ru_maxrss * 1024;
+#endif
+#endif
 }
 
 size_text format_size(uint64_t size_bytes)
@@ -225,21 +243,73 @@ static void describe(const sample_setup *setup)
               format_size(model->weight_bytes).text, format_size(device.memory_bytes).text);
 }
 
-vklm_status setup_open(sample_setup *setup)
+/* ---- Compiled pipelines ---------------------------------------------------------------------- */
+
+enum { MOST_CACHE_BYTES = 64 << 20 }; /* of many models; then it begins anew */
+
+/* One file for each way to name a device: what another device left there is ignored, and overwritten. */
+static void read_cache(sample_setup *setup, sample_text *cache)
 {
-    vklm_error error;
+    char name[32] = "pipelines";
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (const char *c = setup->device_select; c && *c; c++) hash = (hash ^ (uint8_t)*c) * 16777619u;
+    if (setup->device_select) snprintf(name, sizeof name, "pipelines-%08x", (unsigned)hash);
+    setup->cache_path = user_file(USER_CACHE, name);
+    FILE *file = setup->cache_path ? fopen(setup->cache_path, "rb") : NULL;
+    if (!file) return;
+    if (!text_append_file(cache, file) || cache->len > MOST_CACHE_BYTES) cache->len = 0;
+    fclose(file);
+    setup->cache_bytes = cache->len;
+}
+
+/* Writes what the device has now, unless it has only what is in the file. */
+static void write_cache(sample_setup *setup, const sample_text *old)
+{
+    size_t size = 0;
+    if (!setup->cache_path || !setup->device) return;
+    (void)vklm_device_get_pipeline_cache(setup->device, NULL, NULL, 0, &size);
+    if (size == 0 || (!old && size == setup->cache_bytes)) return;
+    uint8_t *bytes = must_realloc(NULL, size);
+    const bool good = vklm_device_get_pipeline_cache(setup->device, NULL, bytes, size, &size) == VKLM_OK;
+    const bool same = old && size == old->len && memcmp(bytes, old->bytes, size) == 0;
+    if (good && !same && !file_replace(setup->cache_path, bytes, size) && setup->verbose)
+        setup_say(setup, "%s cannot be written", setup->cache_path);
+    setup->cache_bytes = size;
+    free(bytes);
+}
+
+static vklm_status open_all(sample_setup *setup, const sample_text *cache, vklm_error *error)
+{
     const vklm_device_params device = {.struct_size = sizeof device,
                                        .select = setup->device_select,
                                        .log = {write_log, setup},
-                                       .shader_dir = setup->shader_dir};
+                                       .shader_dir = setup->shader_dir,
+                                       .pipeline_cache = cache->bytes,
+                                       .pipeline_cache_bytes = cache->len};
     const vklm_model_params model = {.struct_size = sizeof model,
                                      .path = setup->model_path,
                                      .precision = (vklm_precision)setup->precision,
                                      .progress = show_load,
-                                     .progress_user = setup};
-    vklm_status status = vklm_device_create(&device, &error, &setup->device);
-    if (status == VKLM_OK) status = vklm_model_load(setup->device, &model, &error, &setup->model);
+                                     .progress_user = setup,
+                                     .threads = (uint32_t)setup->threads};
+    const uint64_t began = clock_ns();
+    vklm_status status = vklm_device_create(&device, error, &setup->device);
+    const uint64_t opened = clock_ns();
+    if (status == VKLM_OK) status = vklm_model_load(setup->device, &model, error, &setup->model);
+    setup->device_ns = opened - began;
+    setup->load_ns = clock_ns() - opened;
     progress_clear();
+    return status;
+}
+
+vklm_status setup_open(sample_setup *setup)
+{
+    vklm_error error;
+    sample_text cache = {0};
+    if (!setup->no_cache) read_cache(setup, &cache);
+    const vklm_status status = open_all(setup, &cache, &error);
+    if (status == VKLM_OK) write_cache(setup, &cache);
+    free(cache.bytes);
     if (status != VKLM_OK) {
         if (status != VKLM_CANCELLED) setup_say(setup, "%s", error.text);
         return status;
@@ -251,6 +321,9 @@ vklm_status setup_open(sample_setup *setup)
 
 void setup_close(sample_setup *setup)
 {
+    write_cache(setup, NULL);
+    free(setup->cache_path);
+    setup->cache_path = NULL;
     vklm_model_destroy(&setup->model);
     vklm_device_destroy(&setup->device);
 }

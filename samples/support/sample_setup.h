@@ -29,11 +29,15 @@ typedef struct sample_setup {
     const char *program; /* its name, in front of each message */
     const char *model_path, *device_select, *shader_dir;
     int precision, kv; /* vklm_precision, vklm_kv_type */
-    bool verbose, list_devices;
+    int64_t threads;
+    bool verbose, list_devices, no_cache;
     const volatile sig_atomic_t *stop; /* where not NULL: nonzero cancels the load */
     vklm_device *device;               /* owned, as is the model; made by setup_open */
     vklm_model *model;
     vklm_model_info info;
+    char *cache_path;                  /* owned: of the file with compiled pipelines; NULL: none */
+    size_t cache_bytes;                /* in that file */
+    uint64_t device_ns, load_ns;       /* that device and model took to open */
 } sample_setup;
 
 /* The option rows that fill a sample_setup. device_names: "-d, --device", or what is left of it. */
@@ -52,6 +56,10 @@ typedef struct sample_setup {
      "high: activations stay in f32. Default: the fastest within the usual accuracy."},          \
     {ARGS_TEXT, "--shader-dir", "DIR", &(setup)->shader_dir, 0, 0,                               \
      "Compile the shaders from DIR at start, for work on them; needs a library built for that."}, \
+    {ARGS_INTEGER, "--threads", "N", &(setup)->threads, 0, 16,                                   \
+     "Load with N threads. Default: one for each processor, at most 8."},                        \
+    {ARGS_FLAG, "--no-cache", NULL, &(setup)->no_cache, 0, 0,                                    \
+     "Keep no compiled pipelines in ${XDG_CACHE_HOME:-~/.cache}/vklm, and use none from there."}, \
     {ARGS_FLAG, "-v, --verbose", NULL, &(setup)->verbose, 0, 0,                                  \
      "Tell on stderr of the device and why it was chosen, the model, memory and speed."}
 /* clang-format on */
@@ -59,7 +67,8 @@ typedef struct sample_setup {
 /* Whether the command line names a model; else complains of its use. */
 bool setup_has_model(const sample_setup *setup);
 
-/* Creates the device and loads the model. CANCELLED is the one failure that is not printed. */
+/* Creates the device and loads the model, with what the driver compiled in earlier runs. CANCELLED is the one
+ * failure that is not printed. */
 vklm_status setup_open(sample_setup *setup);
 void setup_close(sample_setup *setup);
 
@@ -83,6 +92,9 @@ void progress_clear(void);
 
 /* Monotonic. */
 uint64_t clock_ns(void);
+
+/* The most memory that the process has had so far, file mappings included; 0: unknown. */
+uint64_t peak_memory(void);
 
 /* "93.4 MiB" */
 typedef struct size_text {

@@ -235,7 +235,7 @@ void vki_crew_end(vki_crew *crew)
 void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user)
 {
     vki_crew crew = {.job = job, .user = user, .n = n};
-    vki_crew_start(&crew, threads - 1);
+    vki_crew_start(&crew, threads ? threads - 1 : 0);
     work_all(&crew);
     vki_crew_end(&crew);
 }

@@ -48,7 +48,7 @@ bool vki_crew_work(vki_crew *crew);
 /* Waits for the jobs that were taken; others never run. Safe on a zeroed crew, and twice. */
 void vki_crew_end(vki_crew *crew);
 
-/* All jobs on up to `threads` threads, the caller's being one of them. */
+/* All jobs on up to `threads` threads, the caller's being one of them, also where that is 0. */
 void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user);
 
 /* A seed from the operating system; falls back on the clock where it has none to give. */

@@ -220,7 +220,7 @@ static vklm_status open_device(vklm_device *device, const vki_probe *probe, vklm
     return VKLM_OK;
 }
 
-static vklm_status create_pipeline_objects(vklm_device *device, vklm_error *error)
+static vklm_status create_pipeline_objects(vklm_device *device, const vklm_device_params *params, vklm_error *error)
 {
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, VKI_PUSH_BYTES};
     const VkPipelineLayoutCreateInfo layout = {
@@ -228,13 +228,10 @@ static vklm_status create_pipeline_objects(vklm_device *device, vklm_error *erro
         .pushConstantRangeCount = 1,
         .pPushConstantRanges = &range,
     };
-    const VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    VkResult result =
+    const VkResult result =
         device->fn.vkCreatePipelineLayout(device->device, &layout, NULL, &device->pipeline_layout);
     TRY(vki_check(device, result, "vkCreatePipelineLayout", error));
-    result =
-        device->fn.vkCreatePipelineCache(device->device, &cache, NULL, &device->pipeline_cache);
-    return vki_check(device, result, "vkCreatePipelineCache", error);
+    return vki_device_create_cache(device, params->pipeline_cache, params->pipeline_cache_bytes, error);
 }
 
 vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *error,
@@ -264,7 +261,7 @@ vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *err
     adopt_probe(device, &probes[index], own.block_limit_bytes);
     memcpy(device->info.reason, reason, sizeof reason);
     TRY_OR_FAIL(open_device(device, &probes[index], error));
-    TRY_OR_FAIL(create_pipeline_objects(device, error));
+    TRY_OR_FAIL(create_pipeline_objects(device, &own, error));
     vki_log(&host, VKLM_LOG_INFO, "device: %s, %s; chosen: %s", device->info.name,
             device->info.driver, reason);
     *device_out = device;

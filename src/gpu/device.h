@@ -63,4 +63,7 @@ vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vk
 /* DEVICE_LOST where the device was lost before. */
 vklm_status vki_device_usable(const vklm_device *device, vklm_error *error);
 
+/* Makes device->pipeline_cache, from a blob of vklm_device_get_pipeline_cache where that is of use. pipeline_cache.c */
+vklm_status vki_device_create_cache(vklm_device *device, const void *blob, size_t size_bytes, vklm_error *error);
+
 #endif

@@ -107,8 +107,9 @@ static vklm_status next_segment(const loader *l, const vki_stack *stack, uint32_
     *segment = (vki_segment){.first_row = first_row};
     (void)vki_planes_init(&segment->planes, part->format, 1, stack->cols);
     if (segment->planes.size_bytes > MOST_ROW_BYTES)
-        return vki_fail(l->error, VKLM_UNSUPPORTED, "%s: a row of %s is larger than the %d MiB that are uploaded at once",
-                        l->gguf->path, part->tensor->name, VKI_UPLOAD_HALF_BYTES >> 20);
+        return vki_fail(l->error, VKLM_UNSUPPORTED,
+                        "%s: a row of %s is larger than the %d MiB that are uploaded at once", l->gguf->path,
+                        part->tensor->name, VKI_UPLOAD_HALF_BYTES >> 20);
     (void)vki_planes_init(&segment->planes, part->format, rows, stack->cols);
     return VKLM_OK;
 }

@@ -211,7 +211,8 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     vklm_model *model;
     TRY(vki_alloc(&device->host, 1, sizeof *model, error, &model));
     model->device = device;
-    model->threads = (uint32_t)vki_min(own.threads ? own.threads : vki_min(vki_core_count(), DEFAULT_THREADS), VKI_MAX_THREADS);
+    model->threads = own.threads ? own.threads : (uint32_t)vki_min(vki_core_count(), DEFAULT_THREADS);
+    if (model->threads > VKI_MAX_THREADS) model->threads = VKI_MAX_THREADS;
     vki_plan_init(&model->plan, &device->host);
     vki_pipelines_init(&model->pipelines, device);
     vki_kernels_init(&model->kernels, &model->pipelines, &device->limits, own.precision == VKLM_PRECISION_HIGH);
