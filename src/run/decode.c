@@ -11,13 +11,13 @@
 
 #include "base/checked.h"
 
-vklm_status vki_decode_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t splits, vklm_error *error)
+vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t keys, vklm_error *error)
 {
     const vki_hparams *h = &model->weights.hparams;
     const vki_pass pass = {
         .weights = &model->weights, .activations = &model->decode, .kernels = &model->kernels,
-        .kv_f32 = kv_f32, .rows = 1, .n_out = 1, .splits = splits,
-        .keys = splits * model->kernels.tuning.split_keys,
+        .kv_f32 = kv_f32, .rows = 1, .n_out = 1, .keys = keys,
+        .splits = vki_attention_splits(&model->kernels, keys),
     };
     const uint64_t parts = model->decode.partial;
     vki_span logits = vki_span_rows(model->logits, 0, 1);
@@ -41,7 +41,8 @@ vklm_status vki_decode_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_
 
 static vklm_status record_form(vklm_model *model, vki_decode_form *form, vklm_error *error)
 {
-    TRY(vki_decode_plan(model, form->kv_f32, form->greedy, form->splits, error));
+    const uint32_t most_keys = form->splits * model->kernels.tuning.split_keys;
+    TRY(vki_step_plan(model, form->kv_f32, form->greedy, most_keys, error));
     for (uint32_t i = 0; i < VKI_AHEAD; i++) {
         TRY(vki_recording_init(&form->copies[i], model->device, error));
         TRY(vki_record(&form->copies[i], &model->plan, 0, error));

@@ -156,8 +156,8 @@ vklm_status vki_chunk_done(vklm_model *model, vklm_error *error);
 /* The next group of logit rows of a chunk that has finished. */
 vklm_status vki_logits_start(vklm_model *model, vklm_error *error);
 vklm_status vki_logits_done(vklm_model *model, vklm_error *error);
-/* The plan of one decode step. */
-vklm_status vki_decode_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t splits, vklm_error *error);
+/* The plan of one decode step that sees `keys` keys. */
+vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t keys, vklm_error *error);
 vklm_status vki_decode_start(vklm_model *model, vklm_session *session, vklm_error *error);
 vklm_status vki_decode_submit(vklm_model *model, uint32_t most_in_flight, vklm_error *error);
 /* The oldest step in flight has finished. */

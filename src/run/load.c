@@ -35,7 +35,8 @@ static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
             TRY(plan_prompt(model, rows + more, kv_f32, error));
     TRY(plan_prompt(model, model->chunk_rows, kv_f32, error));
     for (uint32_t splits = 1; splits <= VKI_MAX_SPLITS; splits *= 2)
-        for (int greedy = 0; greedy < 2; greedy++) TRY(vki_decode_plan(model, kv_f32, greedy, splits, error));
+        for (int greedy = 0; greedy < 2; greedy++)
+            TRY(vki_step_plan(model, kv_f32, greedy, splits * model->kernels.tuning.split_keys, error));
     return VKLM_OK;
 }
 

@@ -15,8 +15,7 @@ vklm_status vki_tokens_plan(const vki_tokens *tokens, vklm_error *error, uint32_
     vklm_model *model = tokens->model;
     *rows_out = (uint32_t)vki_min(tokens->n, tokens->chunk);
     if (tokens->n == 1)
-        return vki_decode_plan(model, tokens->kv_f32, tokens->greedy,
-                               vki_attention_splits(&model->kernels, tokens->depth + 1), error);
+        return vki_step_plan(model, tokens->kv_f32, tokens->greedy, tokens->depth + 1, error);
     const bool last = *rows_out == tokens->n;
     const vki_chunk chunk = {tokens->kv_f32, tokens->depth, *rows_out, last};
     TRY(vki_chunk_plan(model, &chunk, error));

@@ -1,5 +1,6 @@
-/* use.c - a program that includes the public header alone and calls what works on any machine. */
+/* use.c - a program that includes the public headers alone and calls what works on any machine. */
 #include <vklm/vklm.h>
+#include <vklm/vklm_profile.h>
 
 #include <stdio.h>
 
