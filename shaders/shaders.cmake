@@ -5,7 +5,7 @@
 # includes format/q4_0.glsl. A new format is a name in `formats`, a file in format/ and a line there.
 #
 # A shader that requires an extension which the installed glslang does not know is left out.
-set(by_format embed matmul matmul8 matvec matvec8)
+set(by_format embed matmul matmul8 matmul_coop matmul_coop8 matmul_tile8 matvec matvec8)
 set(float_formats f32 f16 bf16) # have no int8 variant
 set(formats ${float_formats} q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k)
 

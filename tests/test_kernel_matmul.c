@@ -12,6 +12,8 @@
 /* Sums of up to 768 products in f32 are off by some 1e-7 of their size; a single wrong weight or a
  * lost row by at least 1e-3. exp of a large argument may be off by 1e-5. Bounds are squares. */
 static const double sum_bound = 1e-10, activation_bound = 1e-8;
+/* f16 rounds both factors by up to 2^-12 of their size, and a sum may be small among its summands. */
+static const double f16_bound = 1e-5;
 /* Decoding rounds once more than the scalar decoder, and the scale once. */
 static const double embedding_bound = 1e-12;
 
@@ -23,13 +25,14 @@ typedef struct epilogue {
     bool bias;
     ref_gate gate;
     residual residual;
+    float x_size; /* of the activations; 0: 1 */
 } epilogue;
 
 enum { EPILOGUES = 18 };
 
 static epilogue epilogue_of(uint32_t i)
 {
-    return (epilogue){i % 2, (ref_gate)(i / 2 % 3), (residual)(i / 6 % RESIDUALS)};
+    return (epilogue){i % 2, (ref_gate)(i / 2 % 3), (residual)(i / 6 % RESIDUALS), 0};
 }
 
 static uint32_t rounded(uint32_t width)
@@ -103,6 +106,8 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     const uint32_t cols = m->matrix.cols, rows = m->matrix.rows;
     const uint32_t width = count ? count : rows, y_stride = rounded(rows) + 32 * (n % 2);
     const operand x = fixture_input(f, n, cols, rounded(cols), rounded(cols) + 32 * (n % 3));
+    for (uint32_t i = 0; e.x_size > 0 && i < n * cols; i++)
+        x.at[i / cols * x.span.stride + i % cols] *= e.x_size;
     const operand y = fixture_output(f, n, y_stride);
     const operand none = {0};
     const operand gate = e.gate ? fixture_output(f, n, y_stride) : none;
@@ -160,7 +165,8 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     if (e.residual) fixture_check_reads(f, operand_range(added, first, width));
     fixture_check_writes(f, operand_range(&y, first, width));
     fixture_run(f);
-    fixture_compare_columns(f, &y, first, width, expected, e.gate ? activation_bound : sum_bound);
+    const bool f16 = f->kernels.tuning.block.structure == VKI_COOP && reads(f, m, first, width, false);
+    fixture_compare_columns(f, &y, first, width, expected, f16 ? f16_bound : e.gate ? activation_bound : sum_bound);
 }
 
 /* Each loop runs a format as one tuning has it. */
@@ -256,6 +262,89 @@ START_TEST(any_range_of_rows_may_cross_segments)
 }
 END_TEST
 
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+/* TILE is for int8 alone. */
+static const vki_block blocks[] = {{VKI_TILE, 128, 64, 8, 4, {0}},
+                                   {VKI_TILE, 32, 32, 4, 8, {0}},
+                                   {VKI_COOP, 32, 32, 16, 16, {0}},
+                                   {VKI_COOP, 64, 32, 32, 16, {0}}};
+enum { BLOCKS = sizeof blocks / sizeof *blocks };
+
+/* Makes every product by blocks[i]; false where device or build cannot. */
+static bool open_for_block(kernel_fixture *f, int i, bool int8)
+{
+    vki_block block = blocks[i];
+    if ((block.structure == VKI_TILE && !int8) || !open_for(f, TUNED_NATIVE, int8)) return false;
+    vki_tuning *t = &f->kernels.tuning;
+    block.size = int8 ? f->device->limits.coop_s8 : f->device->limits.coop_f16;
+    *(int8 ? &t->block8 : &t->block) = block;
+    t->block_columns = 1;
+    const bool fits = block.size.m && 16 % block.size.m == 0 && 16 % block.size.n == 0;
+    if (block.structure == VKI_TILE || (fits && t->subgroup && vki_shader_find("matmul_coop_f16"))) return true;
+    fixture_close(f);
+    return false;
+}
+
+static void check_block_shapes(kernel_fixture *f, vki_format format)
+{
+    static const uint32_t plain_widths[] = {1, 33, 100, 576}, blocks_wide[] = {1, 2, 3, 5};
+    static const struct { uint32_t rows, n; } shapes[] = {{1, 130}, {31, 17}, {64, 64}, {150, 1}, {130, 70}};
+    const uint32_t block = vki_format_get(format)->block_weights;
+    for (uint32_t w = 0; w < 4; w++) {
+        for (uint32_t i = 0; i < 5; i++) {
+            test_matrix m;
+            const uint32_t cols = block == 1 ? plain_widths[w] : block * blocks_wide[w];
+            fixture_matrix(f, &m, cols, &(test_segment){format, shapes[i].rows}, 1);
+            check_product(f, &m, 0, 0, shapes[i].n, epilogue_of(fixture_below(f, EPILOGUES)));
+            fixture_drop(f);
+        }
+    }
+}
+
+START_TEST(tiles_are_right_in_every_shape)
+{
+    const vki_format format = loop_format(_i);
+    kernel_fixture f;
+    for (int int8 = 0; int8 <= (format > VKI_BF16); int8++) {
+        if (!open_for_block(&f, _i / VKI_FORMAT_COUNT, int8)) continue;
+        check_block_shapes(&f, format);
+        fixture_close(&f);
+    }
+}
+END_TEST
+
+START_TEST(tiles_take_any_range_of_rows)
+{
+    static const test_segment segments[] = {{VKI_Q8_0, 70}, {VKI_Q4_K, 1}, {VKI_F32, 9}, {VKI_Q6_K, 40}};
+    static const uint32_t firsts[] = {0, 3, 69, 71, 75};
+    kernel_fixture f;
+    for (uint32_t i = 0; i < 10; i++) {
+        if (!open_for_block(&f, _i, i % 2)) continue;
+        test_matrix m;
+        fixture_matrix(&f, &m, 256, segments, 4);
+        check_product(&f, &m, firsts[i / 2], 3 + i * 4, 20 + i, epilogue_of(fixture_below(&f, EPILOGUES)));
+        fixture_close(&f);
+    }
+}
+END_TEST
+
+/* Activations far outside of what f16 can hold are no worse than others. */
+START_TEST(tiles_take_any_size_of_activations)
+{
+    static const vki_format formats[] = {VKI_F32, VKI_F16, VKI_BF16, VKI_Q4_1, VKI_Q6_K};
+    static const float sizes[] = {1e-20f, 1e-7f, 1e7f, 1e20f};
+    kernel_fixture f;
+    for (int i = 0; i < 20; i++) {
+        if (!open_for_block(&f, _i, false)) continue;
+        test_matrix m;
+        fixture_matrix(&f, &m, 256, &(test_segment){formats[i / 4], 40}, 1);
+        check_product(&f, &m, 0, 0, 33, (epilogue){.x_size = sizes[i % 4]});
+        fixture_close(&f);
+    }
+}
+END_TEST
+
 /* ---- Embedding ------------------------------------------------------------------------------- */
 
 static void check_embedding(kernel_fixture *f, const test_matrix *m, uint32_t rows, float scale)
@@ -312,6 +401,12 @@ int main(void)
     tcase_add_loop_test(c, products_with_int8_are_right_in_every_shape, 0,
                         VKI_FORMAT_COUNT * TUNED_BLIND);
     tcase_add_loop_test(c, any_range_of_rows_may_cross_segments, 0, 2 * KERNEL_TUNINGS);
+    suite_add_tcase(suite, c);
+    c = tcase_create("tiles");
+    tcase_set_timeout(c, 0);
+    tcase_add_loop_test(c, tiles_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * BLOCKS);
+    tcase_add_loop_test(c, tiles_take_any_range_of_rows, 0, BLOCKS);
+    tcase_add_loop_test(c, tiles_take_any_size_of_activations, 0, BLOCKS);
     suite_add_tcase(suite, c);
     c = tcase_create("embedding");
     tcase_set_timeout(c, 0);

@@ -1,4 +1,6 @@
 // f32.glsl - 32 floats a unit. Layout: src/file/format.h.
+#define WIDE_RANGE
+
 void load_unit(uint row, uint unit, out vec4 w[8])
 {
     const uint at = (row * pc.units + unit) * 128u;

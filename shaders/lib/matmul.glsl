@@ -1,17 +1,12 @@
 // matmul.glsl - y = W x for one column (decode) or many (prefill), weights of any format.
 //
-// in:  weights  [row0 + rows][units * 32] planes, read; x [cols][x_stride] f32, read, zero or finite up to
-//      units * 32; or, with INT8_ACTIVATIONS, x [cols][x_stride] int8 and x_scales [cols][x_stride / 32]
-//      (d, d * sum of the block's bytes) as quantize.comp makes them;
-//      bias [rows], gate and residual [cols][y_stride] f32, read, or 0
-// out: y        [cols][y_stride] f32; residual and y may be the same
+// Arguments: lib/product.glsl.
 // A group of LANES neighbouring invocations shares ROWS rows and COLS columns: its lanes stride over
 // the units and sum up at the end. LANES 1 is a row a lane: no exchange at all.
 // grid: workgroup x = local size / LANES * ROWS rows, y = COLS columns.
 // constants: 0 local size, 1 ROWS, 2 LANES (power of two, at most the subgroup), 3 COLS
 // Sums in f32 (of a block of 32 products of bytes: int32, exact). CPU twin: ref_matmul.
-#include "lib/common.glsl"
-#include "lib/activate.glsl"
+#include "lib/product.glsl"
 #ifdef INT8_ACTIVATIONS
 #include "lib/dot.glsl"
 #endif
@@ -20,23 +15,11 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint LANES = 1;
 layout(constant_id = 3) const uint COLS = 1;
-layout(push_constant, std430) uniform Push { matmul_push pc; };
-#include "lib/weights.glsl"
 
 float sum_over_lanes(float value)
 {
     [[unroll]] for (uint mask = 1; mask < LANES; mask <<= 1) value += subgroupShuffleXor(value, mask);
     return value;
-}
-
-void store(uint row, uint col, float value)
-{
-    if (row >= pc.rows || col >= pc.cols) return;
-    const uint at = (col * pc.y_stride + row) * 4u;
-    if (pc.bias != 0) value += load_float(pc.bias, row * 4u);
-    if (pc.gate != 0) value *= activate(load_float(pc.gate, at), pc.activation != 0u);
-    if (pc.residual != 0) value += load_float(pc.residual, at);
-    store_float(pc.y, at, value);
 }
 
 float sums[ROWS * COLS];
@@ -48,11 +31,11 @@ void add_unit(uint first_row, uint first_col, uint unit)
     uvec4 a[ROWS], b[ROWS];
     vec3 scale[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++)
-        load_quants(pc.row0 + min(first_row + r, pc.rows - 1), unit, a[r], b[r], scale[r]);
+        load_quants(weights_row(first_row + r), unit, a[r], b[r], scale[r]);
     [[unroll]] for (uint c = 0; c < COLS; c++) {
-        const uint x_at = min(first_col + c, pc.cols - 1) * pc.x_stride + unit * 32u;
-        const uvec4 xa = load_uvec4(pc.x, x_at), xb = load_uvec4(pc.x, x_at + 16u);
-        const vec2 x_scale = load_vec2(pc.x_scales, x_at / 4u);
+        uvec4 xa, xb;
+        vec2 x_scale;
+        load_block(first_col + c, unit, xa, xb, x_scale);
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
 #ifdef TWO_SCALES
             const float products = scale[r].x * float(dot16(a[r], xa)) + scale[r].y * float(dot16(b[r], xb));
@@ -74,7 +57,7 @@ void add_unit(uint first_row, uint first_col, uint unit)
         [[unroll]] for (uint i = 0; i < 8; i++) x[i] = load_vec4(pc.x, x_at[0] + i * 16u);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         vec4 w[8];
-        load_unit(pc.row0 + min(first_row + r, pc.rows - 1), unit, w);
+        load_unit(weights_row(first_row + r), unit, w);
         [[unroll]] for (uint c = 0; c < COLS; c++)
             [[unroll]] for (uint i = 0; i < 8; i++)
                 sums[r * COLS + c] += dot(w[i], COLS == 1 ? x[i] : load_vec4(pc.x, x_at[c] + i * 16u));

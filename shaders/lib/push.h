@@ -47,6 +47,8 @@ struct matmul_push {
     UINT row0, rows, units, cols;
     UINT x_stride, y_stride;
     UINT activation; // of gate: 0 silu, 1 gelu (tanh form)
+    UINT width;      // columns of w; up to units * 32 follow weights of zero
+    UINT pad;
 };
 
 // A product with one column that leaves its result ready for the next: see lib/matvec.glsl. An operand

@@ -1,9 +1,11 @@
 // weights.glsl - reads weights of the format that the build defines (FORMAT_Q4_0 ...; see format.glsl).
 //
-// A float format's file defines load_unit(row, unit, w): the 32 weights of one unit as w[8], in order.
+// A float format's file defines load_unit(row, unit, w): the 32 weights of one unit as w[8], in order; and WIDE_RANGE
+// where f16 could not hold them all.
 // A quantised one defines load_quants(row, unit, a, b, scale): a and b hold the quants of weights 0..15
 // and 16..31 as bytes (dword i: 4i .. 4i + 3), unsigned or, with SIGNED_QUANTS, signed; a weight of a
-// is scale.x * byte + scale.z, of b scale.y * byte + scale.z; without TWO_SCALES x and y are equal.
+// is scale.x * byte + scale.z, of b scale.y * byte + scale.z; without TWO_SCALES x and y are equal;
+// with SIGNED_QUANTS z is 0.
 // They read weights_at, which the including kernel sets, and its push constants pc.units, pc.plane1 .. plane3.
 // CPU twin: vki_planes_decode_row.
 #ifndef WEIGHTS_GLSL

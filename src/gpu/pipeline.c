@@ -59,6 +59,13 @@ static vklm_status create_module(vklm_device *device, const vki_shader *shader, 
     return vki_check(device, result, shader->name, error);
 }
 
+const vki_shader *vki_shader_find(const char *name)
+{
+    for (size_t i = 0; i < vki_shader_count; i++)
+        if (strcmp(vki_shaders[i].name, name) == 0) return &vki_shaders[i];
+    return NULL;
+}
+
 static vklm_status find_module(vki_pipelines *pipelines, const char *name, vklm_error *error,
                                VkShaderModule *module)
 {
@@ -66,14 +73,13 @@ static vklm_status find_module(vki_pipelines *pipelines, const char *name, vklm_
         *module = pipelines->modules[i].module;
         if (strcmp(pipelines->modules[i].shader->name, name) == 0) return VKLM_OK;
     }
-    size_t i = 0;
-    while (i < vki_shader_count && strcmp(vki_shaders[i].name, name) != 0) i++;
-    if (i == vki_shader_count)
+    const vki_shader *shader = vki_shader_find(name);
+    if (!shader)
         return vki_fail(error, VKLM_SHADER_ERROR, "this build has no shader named \"%s\"", name);
     TRY(vki_grow(&pipelines->device->host, pipelines->n_modules + 1, sizeof *pipelines->modules,
                  error, &pipelines->modules, &pipelines->modules_capacity));
-    TRY(create_module(pipelines->device, &vki_shaders[i], error, module));
-    pipelines->modules[pipelines->n_modules++] = (struct vki_module){&vki_shaders[i], *module};
+    TRY(create_module(pipelines->device, shader, error, module));
+    pipelines->modules[pipelines->n_modules++] = (struct vki_module){shader, *module};
     return VKLM_OK;
 }
 

@@ -22,6 +22,9 @@ typedef struct vki_shader {
 extern const vki_shader vki_shaders[];
 extern const size_t vki_shader_count;
 
+/* NULL where this build left it out. */
+const vki_shader *vki_shader_find(const char *name);
+
 typedef struct vki_pipeline_key {
     char shader[32];
     uint32_t spec[VKI_MAX_SPEC];   /* constant_id i = spec[i]; id 0 is the local size x */

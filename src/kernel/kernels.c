@@ -9,11 +9,34 @@
 #include <assert.h>
 #include <string.h>
 
+/* How products with many columns are made: "direct", "matrices 128x64 in 64x32 of 16x16x16". */
+static void describe_block(const vki_block *b, char text[96])
+{
+    static const char *const names[] = {[VKI_DIRECT] = "direct", [VKI_TILE] = "tile", [VKI_COOP] = "matrices"};
+    int n = snprintf(text, 96, "%s", names[b->structure]);
+    if (b->structure != VKI_DIRECT)
+        n += snprintf(text + n, 96 - (size_t)n, " %ux%u in %ux%u", b->rows, b->cols, b->part_rows, b->part_cols);
+    if (b->structure == VKI_COOP) snprintf(text + n, 96 - (size_t)n, " of %ux%ux%u", b->size.m, b->size.n, b->size.k);
+}
+
+static void log_choice(const vki_kernels *kernels)
+{
+    const vki_tuning *t = &kernels->tuning;
+    char block[96], block8[96];
+    describe_block(&t->block, block);
+    describe_block(&t->block8, block8);
+    vki_log(&kernels->pipelines->device->host, VKLM_LOG_INFO,
+            "kernels: class \"%s\", subgroup %u, %s activations; products of prompts: float %s, quantised %s",
+            t->device_class, t->subgroup, kernels->int8 ? "int8" : "f32", block, kernels->int8 ? block8 : block);
+}
+
 void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits,
                       bool high_precision)
 {
     *kernels = (vki_kernels){.pipelines = pipelines, .tuning = vki_tuning_for(limits),
                              .layer = UINT32_MAX, .int8 = limits->fast_packed_dot && !high_precision};
+    if (high_precision) kernels->tuning.block = (vki_block){VKI_DIRECT};
+    log_choice(kernels);
 }
 
 vki_range vki_span_range(vki_span span)

@@ -52,6 +52,34 @@ static vki_tile choose_tile(const vki_tuning *tuning, uint32_t cols, bool int8)
     return many;
 }
 
+/* A shader, its constants, and what one workgroup makes. */
+typedef struct variant {
+    const char *shader;
+    uint32_t spec[8], n_spec;
+    uint32_t rows, cols;
+} variant;
+
+static variant direct_variant(vki_tile t, bool int8)
+{
+    return (variant){.shader = int8 ? "matmul8" : "matmul",
+                     .spec = {t.local, t.rows, t.lanes, t.cols}, .n_spec = 4,
+                     .rows = t.local / t.lanes * t.rows, .cols = t.cols};
+}
+
+static variant choose_variant(const vki_tuning *tuning, uint32_t cols, bool int8)
+{
+    const vki_block *b = int8 ? &tuning->block8 : &tuning->block;
+    if (b->structure == VKI_DIRECT || cols < tuning->block_columns)
+        return direct_variant(choose_tile(tuning, cols, int8), int8);
+    const bool coop = b->structure == VKI_COOP;
+    const uint32_t parts = b->rows / b->part_rows * (b->cols / b->part_cols);
+    return (variant){.shader = !coop ? "matmul_tile8" : int8 ? "matmul_coop8" : "matmul_coop",
+                     .spec = {coop ? parts * tuning->subgroup : parts, b->rows, b->cols, b->part_rows, b->part_cols,
+                              b->size.m, b->size.n, b->size.k},
+                     .n_spec = coop ? 8 : 5,
+                     .rows = b->rows, .cols = b->cols};
+}
+
 /* The part of a product that one segment of the matrix makes. */
 static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *args,
                                   const vki_segment *segment, uint32_t first, uint32_t last,
@@ -60,12 +88,10 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
     const uint32_t rows = last - first, cols = args->x.rows;
     const uint64_t shift = (uint64_t)(first - args->first_row) * 4; /* into y and everything like it */
     const bool int8 = vki_segment_reads_int8(kernels, segment);
-    const vki_tile t = choose_tile(&kernels->tuning, cols, int8);
-    const uint32_t spec[] = {t.local, t.rows, t.lanes, t.cols};
-    const uint32_t rows_per_group = t.local / t.lanes * t.rows;
+    const variant v = choose_variant(&kernels->tuning, cols, int8);
     vki_dispatch dispatch = {
         .name = args->name,
-        .grid = {(uint32_t)vki_div_up(rows, rows_per_group), (uint32_t)vki_div_up(cols, t.cols), 1},
+        .grid = {(uint32_t)vki_div_up(rows, v.rows), (uint32_t)vki_div_up(cols, v.cols), 1},
         .n_reads = int8 ? 2 : 1,
         .reads = {int8 ? vki_range_of(args->x8.bytes, (uint64_t)cols * args->x8.stride)
                        : vki_span_range(args->x),
@@ -90,8 +116,9 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
         .plane3 = segment->planes.offset[3],
         .row0 = first - segment->first_row, .rows = rows, .units = segment->planes.units, .cols = cols,
         .x_stride = args->x.stride, .y_stride = args->y.stride, .activation = args->gelu,
+        .width = args->w->cols,
     };
-    TRY(vki_format_pipeline(kernels, int8 ? "matmul8" : "matmul", segment->planes.format, spec, 4, error, &dispatch.pipeline));
+    TRY(vki_format_pipeline(kernels, v.shader, segment->planes.format, v.spec, v.n_spec, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 

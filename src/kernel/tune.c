@@ -6,6 +6,8 @@
  */
 #include "kernel/tune.h"
 
+#include "gpu/pipeline.h"
+
 static const vki_tuning software = {
     .device_class = "software",
     .matvec = {16, 4, 1, 1}, .matvec8 = {16, 4, 1, 1},
@@ -28,7 +30,63 @@ static const vki_tuning gpu = {
     .attention_local = 64, .attention_queries = 8, .attention_values = 32,
     .split_keys = 256,
     .argmax_local = 256,
+    .block_columns = 17,
 };
+
+/* What GPUs differ in: how a prompt's products are made. The first row counts of which all is true: the vendor and
+ * the subgroup's size where they are named, and that device and build have what the structures need. A subgroup's part
+ * is as large as its registers hold without a spill. */
+enum { AMD = 0x1002, NVIDIA = 0x10de, INTEL = 0x8086 };
+
+typedef struct gpu_class {
+    const char *name;
+    uint32_t vendor, subgroup;
+    bool discrete; /* only */
+    vki_block block, block8;
+} gpu_class;
+
+static const gpu_class gpu_classes[] = {
+    {.name = "amd with matrix cores", .vendor = AMD,
+     .block = {VKI_COOP, 128, 64, 64, 32, {0}}, .block8 = {VKI_COOP, 128, 64, 64, 32, {0}}},
+    {.name = "nvidia with matrix cores", .vendor = NVIDIA,
+     .block = {VKI_COOP, 128, 64, 64, 32, {0}}, .block8 = {VKI_COOP, 128, 64, 64, 32, {0}}},
+    {.name = "intel xe2", .vendor = INTEL, .subgroup = 16,
+     .block = {VKI_COOP, 64, 64, 32, 16, {0}}, .block8 = {VKI_COOP, 64, 64, 32, 16, {0}}},
+    {.name = "intel xe-hpg", .vendor = INTEL, .subgroup = 8, .discrete = true,
+     .block = {VKI_COOP, 64, 64, 32, 8, {0}}, .block8 = {VKI_COOP, 64, 64, 16, 16, {0}}},
+    {.name = "gpu with packed dot", .block8 = {VKI_TILE, 128, 64, 8, 4, {0}}},
+    {.name = "gpu"},
+};
+
+/* Whether device and build can run it; sets the size of its matrices. */
+static bool can_run(vki_block *block, bool int8, uint32_t subgroup, const vki_limits *limits)
+{
+    if (block->structure == VKI_DIRECT) return true;
+    const uint32_t parts = block->rows / block->part_rows * (block->cols / block->part_cols);
+    const uint32_t bytes = (block->rows + block->cols) * (int8 ? 56 : 88); /* the tiles, and less for the rest */
+    if (block->structure == VKI_TILE)
+        return limits->fast_packed_dot && parts <= limits->max_workgroup_invocations && bytes <= limits->shared_bytes;
+    block->size = int8 ? limits->coop_s8 : limits->coop_f16;
+    return block->size.m && block->part_rows % block->size.m == 0 && block->part_cols % block->size.n == 0 &&
+           subgroup && parts * subgroup <= limits->max_workgroup_invocations &&
+           bytes + parts * block->size.m * block->size.n * 4 <= limits->shared_bytes &&
+           vki_shader_find(int8 ? "matmul_coop8_q8_0" : "matmul_coop_f16") != NULL;
+}
+
+static void choose_blocks(vki_tuning *tuning, const vki_limits *limits)
+{
+    for (size_t i = 0; i < sizeof gpu_classes / sizeof *gpu_classes; i++) {
+        gpu_class class = gpu_classes[i];
+        if ((class.vendor && class.vendor != limits->vendor) || (class.subgroup && class.subgroup != tuning->subgroup) ||
+            (class.discrete && !limits->is_discrete) || !can_run(&class.block, false, tuning->subgroup, limits) ||
+            !can_run(&class.block8, true, tuning->subgroup, limits))
+            continue;
+        tuning->device_class = class.name;
+        tuning->block = class.block;
+        tuning->block8 = class.block8;
+        return;
+    }
+}
 
 /* The size that every pipeline asks for. Intel's compiler picks up to 32 lanes by itself; a lane then has
  * too few registers for a unit of 32 weights beside 32 activations, so the narrowest there. */
@@ -43,6 +101,7 @@ vki_tuning vki_tuning_for(const vki_limits *limits)
 {
     vki_tuning tuning = limits->is_cpu ? software : gpu;
     tuning.subgroup = choose_subgroup(limits);
+    if (!limits->is_cpu) choose_blocks(&tuning, limits);
     const uint32_t subgroup = tuning.subgroup ? tuning.subgroup : limits->subgroup_size;
     /* Full subgroups: every local size is a multiple of the subgroup. */
     uint32_t *const locals[] = {&tuning.matvec.local, &tuning.matvec8.local, &tuning.matmul.local,

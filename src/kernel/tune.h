@@ -10,11 +10,24 @@ typedef struct vki_tile {
     uint32_t local, rows, lanes, cols;
 } vki_tile;
 
+/* Of a product with many columns. DIRECT: a vki_tile. The others share tiles of rows x cols a workgroup in shared
+ * memory: TILE (int8 only, shaders/matmul_tile8.comp) in parts that an invocation makes, COOP (cooperative matrices of
+ * `size`, shaders/lib/matmul_coop.glsl) in parts that a subgroup makes. */
+typedef enum vki_structure { VKI_DIRECT, VKI_TILE, VKI_COOP } vki_structure;
+
+typedef struct vki_block {
+    vki_structure structure;
+    uint32_t rows, cols, part_rows, part_cols;
+    vki_matrix_size size;
+} vki_block;
+
 typedef struct vki_tuning {
-    const char *device_class;   /* "software", "gpu" */
+    const char *device_class;   /* "software", "gpu", ...: tune.c */
     uint32_t subgroup;          /* required size of every pipeline; 0: unknown, assume nothing */
     vki_tile matvec, matvec8;   /* one column, f32 and int8 activations */
-    vki_tile matmul, matmul8;   /* many */
+    vki_tile matmul, matmul8;   /* many, where DIRECT */
+    vki_block block, block8;    /* of at least block_columns */
+    uint32_t block_columns;
     uint32_t matvec_subgroups;  /* fill the device: a block of rows is shared by several up to here */
     uint32_t matvec_most;       /* invocations of such a workgroup */
     uint32_t unit_local;        /* embedding, quantisation: a unit of 32 an invocation */
