@@ -6,6 +6,25 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Folded by compilers. */
+static inline int vki_host_is_little(void)
+{
+    const uint16_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first;
+}
+
+static inline uint32_t vki_swap32(uint32_t value)
+{
+    return value << 24 | (value & 0xff00) << 8 | (value >> 8 & 0xff00) | value >> 24;
+}
+
+static inline uint64_t vki_swap64(uint64_t value)
+{
+    return (uint64_t)vki_swap32((uint32_t)value) << 32 | vki_swap32((uint32_t)(value >> 32));
+}
+
 static inline uint16_t vki_load16(const uint8_t *bytes)
 {
     return (uint16_t)(bytes[0] | bytes[1] << 8);
@@ -13,26 +32,28 @@ static inline uint16_t vki_load16(const uint8_t *bytes)
 
 static inline uint32_t vki_load32(const uint8_t *bytes)
 {
-    return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+    return vki_host_is_little() ? value : vki_swap32(value);
 }
 
 static inline uint64_t vki_load64(const uint8_t *bytes)
 {
-    return vki_load32(bytes) | (uint64_t)vki_load32(bytes + 4) << 32;
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return vki_host_is_little() ? value : vki_swap64(value);
 }
 
 static inline void vki_store32(uint8_t *bytes, uint32_t value)
 {
-    bytes[0] = (uint8_t)value;
-    bytes[1] = (uint8_t)(value >> 8);
-    bytes[2] = (uint8_t)(value >> 16);
-    bytes[3] = (uint8_t)(value >> 24);
+    if (!vki_host_is_little()) value = vki_swap32(value);
+    memcpy(bytes, &value, sizeof value);
 }
 
 static inline void vki_store64(uint8_t *bytes, uint64_t value)
 {
-    vki_store32(bytes, (uint32_t)value);
-    vki_store32(bytes + 4, (uint32_t)(value >> 32));
+    if (!vki_host_is_little()) value = vki_swap64(value);
+    memcpy(bytes, &value, sizeof value);
 }
 
 static inline float vki_float_of_bits(uint32_t bits)

@@ -88,7 +88,7 @@ static inline void split_blocks_q5(const uint8_t *block, size_t n, size_t scale_
 
 /* Where the file pairs weight l with one of another unit, a unit pairs l with l + 16: of 32 bytes,
  * the unit of all low nibbles and the unit of all high ones. */
-static void regroup_nibbles(const uint8_t *quants, uint8_t *low_unit, uint8_t *high_unit)
+static inline void regroup_nibbles(const uint8_t *quants, uint8_t *low_unit, uint8_t *high_unit)
 {
     const uint64_t low = 0x0f0f0f0f0f0f0f0f;
     for (int i = 0; i < 16; i += 8) {
@@ -98,24 +98,40 @@ static void regroup_nibbles(const uint8_t *quants, uint8_t *low_unit, uint8_t *h
     }
 }
 
+/* The low four or two bits of each byte, side by side: byte 0's lowest. */
+static inline uint32_t gather4(uint32_t bytes)
+{
+    bytes &= 0x0f0f0f0f;
+    bytes = (bytes | bytes >> 4) & 0x00ff00ff;
+    return (bytes | bytes >> 8) & 0xffff;
+}
+
+static inline uint32_t gather2(uint32_t bytes)
+{
+    bytes &= 0x03030303;
+    bytes = (bytes | bytes >> 6) & 0x000f000f;
+    return (bytes | bytes >> 12) & 0xff;
+}
+
+/* The file's 12 bytes of scales and minima (vki_q4_k_scale): six bits of the first four of each in bytes 0-3 and
+ * 4-7, the low four bits of the others in bytes 8-11 and their high two above those six. */
+static inline void regroup_scales(const uint8_t *scales, uint8_t *super)
+{
+    const uint32_t first = vki_load32(scales), mins = vki_load32(scales + 4), rest = vki_load32(scales + 8);
+    vki_store32(super + 4, gather4(first) | gather4(rest) << 16);
+    vki_store32(super + 8, gather4(mins) | gather4(rest >> 4) << 16);
+    vki_store32(super + 12, gather2(first >> 4) | gather2(first >> 6) << 8 | gather2(mins >> 4) << 16 |
+                                gather2(mins >> 6) << 24);
+}
+
 static void pack_q4_k(const uint8_t *block, size_t n, uint8_t *const part[])
 {
     for (size_t i = 0; i < n; i++, block += 144) {
         uint8_t *units = part[0] + i * 128, *super = part[1] + i * 16;
         for (size_t pair = 0; pair < 4; pair++)
             regroup_nibbles(block + 16 + 32 * pair, units + 32 * pair, units + 32 * pair + 16);
-        uint32_t low_scales = 0, low_mins = 0, high_bits = 0;
-        for (int k = 0; k < 8; k++) {
-            uint32_t scale, min;
-            vki_q4_k_scale(block + 4, k, &scale, &min);
-            low_scales |= (scale & 15) << 4 * k;
-            low_mins |= (min & 15) << 4 * k;
-            high_bits |= (scale >> 4) << 2 * k | (min >> 4) << (16 + 2 * k);
-        }
         memcpy(super, block, 4); /* d and dmin */
-        vki_store32(super + 4, low_scales);
-        vki_store32(super + 8, low_mins);
-        vki_store32(super + 12, high_bits);
+        regroup_scales(block + 4, super);
     }
 }
 
