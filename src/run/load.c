@@ -134,6 +134,7 @@ static vklm_status create_buffers(vklm_model *model, vklm_error *error)
 typedef struct load_state {
     vklm_model *model;
     const vklm_model_params *params;
+    vki_gguf gguf;
     uint64_t began_ns, placed_ns, uploaded_ns;
 } load_state;
 
@@ -144,7 +145,7 @@ static bool report_weights(void *user, double fraction)
     return !l->params->progress || l->params->progress(l->params->progress_user, 0.9 * fraction);
 }
 
-/* The weights' addresses are known: from here on pipelines are made while the weights are read. */
+/* The weights' addresses are known: from here on pipelines are made while vocabulary and weights are read. */
 static vklm_status begin_pipelines(void *user, vklm_error *error)
 {
     load_state *l = user;
@@ -152,6 +153,8 @@ static vklm_status begin_pipelines(void *user, vklm_error *error)
     model->row_fits = vki_forward_row_fits(&model->weights, &model->kernels);
     TRY(create_buffers(model, error));
     TRY(start_pipelines(model, false, model->threads - 1, error));
+    TRY(read_vocab(model, &l->gguf, error));
+    TRY(read_recommended(&l->gguf, error, &model->recommended));
     l->placed_ns = vki_now_ns();
     return VKLM_OK;
 }
@@ -175,7 +178,7 @@ static void log_load(const load_state *l)
     const double upload = (double)(l->uploaded_ns - l->placed_ns) * 1e-9;
     const double bytes = (double)l->model->weights.weight_bytes;
     vki_log(&l->model->device->host, VKLM_LOG_INFO,
-            "loaded in %.3f s by %u threads: %.3f s file, vocabulary and plans; %.3f s weights (%.2f GB/s); %.3f s "
+            "loaded in %.3f s by %u threads: %.3f s file, plans and vocabulary; %.3f s weights (%.2f GB/s); %.3f s "
             "more for %zu pipelines",
             total, l->model->threads, (double)(l->placed_ns - l->began_ns) * 1e-9, upload, bytes * 1e-9 / upload,
             total - (double)(l->uploaded_ns - l->began_ns) * 1e-9, l->model->pipelines.n_items);
@@ -186,12 +189,9 @@ static vklm_status load(load_state *l, vklm_error *error)
     vklm_model *model = l->model;
     const vki_load_params params = {.report = report_weights, .placed = begin_pipelines, .user = l,
                                     .threads = model->threads};
-    vki_gguf gguf;
-    TRY(vki_gguf_open(&gguf, &model->device->host, l->params->path, error));
-    vklm_status status = read_vocab(model, &gguf, error);
-    if (status == VKLM_OK) status = read_recommended(&gguf, error, &model->recommended);
-    if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &gguf, &params, error);
-    vki_gguf_close(&gguf);
+    TRY(vki_gguf_open(&l->gguf, &model->device->host, l->params->path, error));
+    const vklm_status status = vki_weights_load(&model->weights, model->device, &l->gguf, &params, error);
+    vki_gguf_close(&l->gguf);
     if (status != VKLM_OK) return status;
     l->uploaded_ns = vki_now_ns();
     TRY(finish_pipelines(l, error));
