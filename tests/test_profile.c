@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/tune_values.h"
 #include "support/tiny_session.h"
 #include "vklm/vklm_profile.h"
 
@@ -242,6 +243,40 @@ START_TEST(tuning_times_the_values_of_each_field)
 }
 END_TEST
 
+/* The text of the n-th value of a field that the device accepts, counted from 0; empty: there are fewer. */
+static void nth_value(const char *field, size_t wanted, char text[VKI_TUNE_TEXT])
+{
+    size_t n;
+    const vki_tune_value *values = vki_tune_values(&n);
+    const vki_tuning base = vki_tuning_for(&device->limits);
+    vki_tuning tuning;
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(values[i].field, field) != 0) continue;
+        if (!vki_tune_apply(&values[i], &base, &device->limits, &tuning) || wanted-- > 0) continue;
+        vki_tune_text(&values[i], &tuning, text);
+        return;
+    }
+}
+
+START_TEST(values_that_a_device_cannot_run_are_left_out)
+{
+    char text[VKI_TUNE_TEXT];
+    device->limits.fast_packed_dot = true;
+    nth_value("block8", 0, text);
+    ck_assert_str_eq(text, "{VKI_DIRECT, 0, 0, 0, 0, {0}}");
+    nth_value("block8", 1, text);
+    ck_assert_str_eq(text, "{VKI_TILE, 128, 64, 8, 4, {0}}");
+    device->limits.fast_packed_dot = false;
+    device->limits.coop_s8 = (vki_matrix_size){0};
+    nth_value("block8", 1, text);
+    ck_assert_str_eq(text, "");
+    device->limits.max_workgroup_invocations = 1; /* the table's own values are too large then */
+    nth_value("row_local", 0, text);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(what_cannot_be_profiled_is_refused)
 {
     const tiny_model m = tiny_small("llama");
@@ -286,6 +321,7 @@ int main(void)
     tcase_add_test(c, a_profile_times_every_dispatch_of_the_plan_once);
     tcase_add_test(c, a_generation_goes_on_behind_a_profile);
     tcase_add_test(c, tuning_times_the_values_of_each_field);
+    tcase_add_test(c, values_that_a_device_cannot_run_are_left_out);
     tcase_add_test(c, what_cannot_be_profiled_is_refused);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

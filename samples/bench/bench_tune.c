@@ -45,7 +45,7 @@ static bool is_wrong(const vklm_tune_result *r)
 static void print_result(const vklm_tune_result *r, bool begins)
 {
     const char *name = r->name ? r->name : "all of it";
-    printf("| %-17s | %-16s | %-26s ", begins ? r->field : "", begins ? name : "", r->value);
+    printf("| %-17s | %-16s | %-34s ", begins ? r->field : "", begins ? name : "", r->value);
     if (r->failure[0]) {
         printf("| does not run: %.300s |\n", r->failure);
         return;
@@ -78,10 +78,10 @@ static bool tune_test(bench *b, bench_test *test)
                                      .field = b->tune_field, .visit = take_result, .user = b->tuning};
     vklm_error error = {.status = VKLM_OK};
     bench_print_heading(test, "");
-    printf("| field             | operation        | value                      |          us | to now | runs |     "
-           "nmse |               |\n"
-           "| ----------------- | ---------------- | -------------------------- | ----------: | -----: | ---: | ----"
-           "---: | ------------- |\n");
+    printf("| %-17s | %-16s | %-34s | %11s | %6s | %4s | %8s | %-13s |\n", "field", "operation", "value", "us", "to now",
+           "runs", "nmse", "");
+    printf("| ----------------- | ---------------- | ---------------------------------- | ----------: | -----: | ---: "
+           "| -------: | ------------- |\n");
     b->tuning->field[0] = '\0';
     bool good = bench_open(b, test) && bench_place(b, test, test->n_gen > 0);
     if (good && vklm_session_tune(test->session, &params, &error) != VKLM_OK) {

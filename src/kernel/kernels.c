@@ -34,7 +34,8 @@ void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_
                       bool high_precision)
 {
     *kernels = (vki_kernels){.pipelines = pipelines, .tuning = vki_tuning_for(limits),
-                             .layer = UINT32_MAX, .int8 = limits->fast_packed_dot && !high_precision};
+                             .layer = UINT32_MAX, .int8 = limits->fast_packed_dot && !high_precision,
+                             .high_precision = high_precision};
     if (high_precision) kernels->tuning.block = (vki_block){VKI_DIRECT};
     log_choice(kernels);
 }

@@ -20,6 +20,7 @@ typedef struct vki_kernels {
     vki_plan *plan;           /* borrowed: where dispatches go */
     uint32_t layer;           /* stamped on them; UINT32_MAX outside layers */
     bool int8;                /* quantised weights meet int8 activations */
+    bool high_precision;      /* f32 activations everywhere, no f16 in products */
 } vki_kernels;
 
 /* high_precision: f32 activations everywhere. */

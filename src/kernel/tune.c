@@ -18,6 +18,7 @@ static const vki_tuning software = {
     .attention_local = 16, .attention_queries = 24, .attention_values = 128,
     .split_keys = 1024,
     .argmax_local = 0,
+    .block_columns = 17,
 };
 
 static const vki_tuning gpu = {
@@ -58,8 +59,7 @@ static const gpu_class gpu_classes[] = {
     {.name = "gpu"},
 };
 
-/* Whether device and build can run it; sets the size of its matrices. */
-static bool can_run(vki_block *block, bool int8, uint32_t subgroup, const vki_limits *limits)
+bool vki_block_fits(vki_block *block, bool int8, uint32_t subgroup, const vki_limits *limits)
 {
     if (block->structure == VKI_DIRECT) return true;
     const uint32_t parts = block->rows / block->part_rows * (block->cols / block->part_cols);
@@ -78,8 +78,8 @@ static void choose_blocks(vki_tuning *tuning, const vki_limits *limits)
     for (size_t i = 0; i < sizeof gpu_classes / sizeof *gpu_classes; i++) {
         gpu_class class = gpu_classes[i];
         if ((class.vendor && class.vendor != limits->vendor) || (class.subgroup && class.subgroup != tuning->subgroup) ||
-            (class.discrete && !limits->is_discrete) || !can_run(&class.block, false, tuning->subgroup, limits) ||
-            !can_run(&class.block8, true, tuning->subgroup, limits))
+            (class.discrete && !limits->is_discrete) || !vki_block_fits(&class.block, false, tuning->subgroup, limits) ||
+            !vki_block_fits(&class.block8, true, tuning->subgroup, limits))
             continue;
         tuning->device_class = class.name;
         tuning->block = class.block;

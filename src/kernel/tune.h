@@ -40,4 +40,7 @@ typedef struct vki_tuning {
 
 vki_tuning vki_tuning_for(const vki_limits *limits);
 
+/* Whether device and build can run it; sets the size of its matrices. int8: of what it multiplies. */
+bool vki_block_fits(vki_block *block, bool int8, uint32_t subgroup, const vki_limits *limits);
+
 #endif

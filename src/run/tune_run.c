@@ -240,6 +240,8 @@ static size_t count_field(const vki_tune_value *values, size_t n)
 
 static bool is_wanted(const tuner *t, const vki_tune_value *value)
 {
+    /* What other values there are of `block` multiplies in f16. */
+    if (strcmp(value->field, "block") == 0 && t->tokens.model->kernels.high_precision) return false;
     return !t->params.field || strcmp(t->params.field, value->field) == 0;
 }
 
