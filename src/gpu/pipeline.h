@@ -61,7 +61,7 @@ vklm_status vki_pipeline_get(vki_pipelines *pipelines, const vki_pipeline_key *k
                              vklm_error *error, const vki_pipeline **pipeline_out);
 
 /* Several at once: after `note`, vki_pipeline_get only writes down what is missing (for plans that are thrown
- * away). `start` has up to `threads` threads make it in the background, largest shaders first; until `finish` no
+ * away). `start` has up to `threads` threads make it in the background, in the order of notes; until `finish` no
  * other function of this file may be called but vki_pipelines_work, which makes one more on the caller's thread
  * and returns false where none is left, and vki_pipelines_free, which drops what was not begun. A pipeline that
  * fails is what `finish` fails with, and it is tried anew by the next get. */

@@ -26,17 +26,17 @@ static vklm_status plan_prompt(vklm_model *model, uint32_t rows, bool kv_f32, vk
 }
 
 /* Every form that chunks, groups of logits and decode steps can have. What kernels choose by the number of rows
- * changes among the few that logits groups have, and at or beside powers of two. */
+ * changes among the few that logits groups have, and at or beside powers of two. Long chunks come first: their
+ * kernels take compilers longest, and are better not the last that a thread begins. */
 static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
 {
-    for (uint32_t rows = 1; rows < VKI_MAX_BATCH; rows++) TRY(plan_prompt(model, rows, kv_f32, error));
-    for (uint32_t rows = VKI_MAX_BATCH; rows <= model->chunk_rows; rows *= 2)
-        for (uint32_t more = 0; more < 2 && rows + more <= model->chunk_rows; more++)
-            TRY(plan_prompt(model, rows + more, kv_f32, error));
     TRY(plan_prompt(model, model->chunk_rows, kv_f32, error));
-    for (uint32_t splits = 1; splits <= VKI_MAX_SPLITS; splits *= 2)
+    for (uint32_t splits = VKI_MAX_SPLITS; splits > 0; splits /= 2)
         for (int greedy = 0; greedy < 2; greedy++)
             TRY(vki_step_plan(model, kv_f32, greedy, splits * model->kernels.tuning.split_keys, error));
+    for (uint32_t rows = VKI_LOGIT_ROWS; rows < model->chunk_rows; rows *= 2)
+        for (uint32_t more = 0; more < 2; more++) TRY(plan_prompt(model, rows + more, kv_f32, error));
+    for (uint32_t rows = 1; rows <= VKI_LOGIT_ROWS; rows++) TRY(plan_prompt(model, rows, kv_f32, error));
     return VKLM_OK;
 }
 
