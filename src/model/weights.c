@@ -48,6 +48,7 @@ typedef struct loader {
     vki_upload upload;
     pack_job jobs[MAX_JOBS];
     size_t n_jobs;
+    uint64_t packing_ns;   /* spent on jobs */
     uint8_t *scratch;      /* owned: a vector or table */
     size_t scratch_capacity;
 } loader;
@@ -237,8 +238,10 @@ static void run_job(void *user, size_t index)
 /* Everything handed out so far is filled. */
 static vklm_status flush(loader *l)
 {
+    const uint64_t began = vki_now_ns();
     vki_run_jobs(l->params->threads, l->n_jobs, run_job, l);
     l->n_jobs = 0;
+    l->packing_ns += vki_now_ns() - began;
     return report(l);
 }
 
@@ -361,8 +364,17 @@ static void read_ahead(const loader *l, uint64_t *expected_bytes, size_t *next)
     }
 }
 
+static void log_upload(const loader *l, uint64_t took_ns)
+{
+    vki_log(l->host, VKLM_LOG_INFO,
+            "weights: %.1f MiB in %.3f s, %.2f GB/s; %.3f s of it reading and repacking, the rest copies to the device",
+            mebibytes(l->total_bytes), (double)took_ns * 1e-9, (double)l->total_bytes / (double)took_ns,
+            (double)l->packing_ns * 1e-9);
+}
+
 static vklm_status upload_all(loader *l)
 {
+    const uint64_t began = vki_now_ns();
     TRY(vki_upload_begin(&l->upload, l->weights->device, l->error));
     TRY(report(l));
     uint64_t expected_bytes = 0;
@@ -373,7 +385,9 @@ static vklm_status upload_all(loader *l)
         TRY(report(l));
     }
     TRY(upload_tables(l));
-    return vki_upload_finish(&l->upload, l->error);
+    TRY(vki_upload_finish(&l->upload, l->error));
+    log_upload(l, vki_now_ns() - began);
+    return VKLM_OK;
 }
 
 /* ---- The rest of vki_weights ---- */

@@ -174,14 +174,13 @@ static vklm_status finish_pipelines(load_state *l, vklm_error *error)
 
 static void log_load(const load_state *l)
 {
-    const double total = (double)(vki_now_ns() - l->began_ns) * 1e-9;
-    const double upload = (double)(l->uploaded_ns - l->placed_ns) * 1e-9;
-    const double bytes = (double)l->model->weights.weight_bytes;
+    const uint64_t now = vki_now_ns();
     vki_log(&l->model->device->host, VKLM_LOG_INFO,
-            "loaded in %.3f s by %u threads: %.3f s file, plans and vocabulary; %.3f s weights (%.2f GB/s); %.3f s "
-            "more for %zu pipelines",
-            total, l->model->threads, (double)(l->placed_ns - l->began_ns) * 1e-9, upload, bytes * 1e-9 / upload,
-            total - (double)(l->uploaded_ns - l->began_ns) * 1e-9, l->model->pipelines.n_items);
+            "loaded in %.3f s by %u threads: file, plans and vocabulary %.3f s, weights %.3f s, then %.3f s more for "
+            "%zu pipelines",
+            (double)(now - l->began_ns) * 1e-9, l->model->threads, (double)(l->placed_ns - l->began_ns) * 1e-9,
+            (double)(l->uploaded_ns - l->placed_ns) * 1e-9, (double)(now - l->uploaded_ns) * 1e-9,
+            l->model->pipelines.n_items);
 }
 
 static vklm_status load(load_state *l, vklm_error *error)
