@@ -225,7 +225,7 @@ START_TEST(tuning_times_the_values_of_each_field)
     run_greedy(session, 6, &plain);
     for (int decode = 0; decode < 2; decode++) {
         tuned t = {.n_fields = 0};
-        const vklm_tune_params params = {.struct_size = sizeof params, .seconds = 1e-3, .visit = take_value, .user = &t,
+        const vklm_tune_params params = {.struct_size = sizeof params, .seconds = 20, .visit = take_value, .user = &t,
                                          .field = decode ? NULL : "matmul"};
         CHECK_OK(vklm_session_set_ids(session, ids, decode ? 19 : 0, &error, NULL));
         CHECK_OK(vklm_session_append_ids(session, ids + (decode ? 19 : 0), decode ? 1 : 20, &error));

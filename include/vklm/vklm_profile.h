@@ -82,14 +82,14 @@ typedef struct vklm_tune_result {
     uint64_t current_ns; /* the same of the current value */
     double nmse;         /* squared error of the logits over their squares, against those of the current value:
                             what only rounds differently is below VKLM_TUNE_NMSE */
-    const char *failure; /* why it does not run on this device; else empty */
+    const char *failure; /* why it was not run; else empty */
 } vklm_tune_result;
 
 #define VKLM_TUNE_NMSE 0.01
 
 typedef struct vklm_tune_params {
     size_t struct_size;
-    double seconds; /* about how long; default 60. Each value runs at least twice, however long that takes */
+    double seconds; /* about how long; default 60. What no time is left for is left out or says so */
     const char *field; /* this one alone; default: all */
     void (*visit)(void *user, const vklm_tune_result *result);
     void *user;

@@ -47,7 +47,7 @@ static void print_result(const vklm_tune_result *r, bool begins)
     const char *name = r->name ? r->name : "all of it";
     printf("| %-17s | %-16s | %-34s ", begins ? r->field : "", begins ? name : "", r->value);
     if (r->failure[0]) {
-        printf("| does not run: %.300s |\n", r->failure);
+        printf("| not run: %.300s |\n", r->failure);
         return;
     }
     const double now = r->current_ns > 0 ? (double)r->current_ns : 1;

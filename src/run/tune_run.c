@@ -15,6 +15,7 @@
 #include "kernel/tune_values.h"
 
 enum { MAX_TRIALS = 16, MAX_NAMES = 32, MAX_ROUNDS = 15, SAMPLED_LAYERS = 4 };
+enum { HOPELESS = 3 }; /* times the current value's time: runs once */
 
 /* A value of the field under test. */
 typedef struct trial {
@@ -23,6 +24,8 @@ typedef struct trial {
     uint64_t shapes[MAX_NAMES];         /* of each operation's dispatches: equal where they are the same */
     uint64_t ns[MAX_NAMES][MAX_ROUNDS];
     uint32_t n_rounds;
+    bool warm;                          /* has run once, and what was measured then is forgotten */
+    bool hopeless;                      /* so slow that it runs no more */
     double nmse;
 } trial;
 
@@ -105,18 +108,21 @@ static double nmse(const float *got, const float *wanted, uint32_t n)
     return sum > 0 ? error / sum : error;
 }
 
-/* The first run of a trial warms up and is checked, the others count. */
-static vklm_status run_trial(tuner *t, trial *trial, bool first, vklm_error *error)
+/* The first run of a trial warms up and is checked; its times count only as long as there are no others. */
+static vklm_status run_trial(tuner *t, trial *trial, vklm_error *error)
 {
     vklm_model *model = t->tokens.model;
     const uint32_t n_vocab = model->weights.hparams.n_vocab;
     const float *logits = (const float *)(const void *)model->host_logits.mapped;
     TRY(plan_trial(t, trial, error));
     TRY(vki_profiler_run(&t->profiler, t->tokens.n == 1 ? 1 : VKI_CHUNK_UNITS, error));
-    if (first) {
+    if (trial->n_rounds == 0) {
         if (trial == t->trials) memcpy(t->logits, logits, n_vocab * sizeof *logits);
         trial->nmse = nmse(logits, t->logits, n_vocab);
-        return VKLM_OK;
+    } else if (!trial->warm) {
+        memset(trial->ns, 0, sizeof trial->ns);
+        trial->n_rounds = 0;
+        trial->warm = true;
     }
     for (size_t i = 0; i < model->plan.n; i++) {
         const vki_time *time = &t->profiler.times[i];
@@ -143,16 +149,6 @@ static vklm_status add_trial(tuner *t, const vki_tune_value *value, const vki_tu
     for (uint32_t i = 0; i < t->n_trials && status == VKLM_OK; i++)
         if (memcmp(t->trials[i].shapes, new->shapes, sizeof new->shapes) == 0) return VKLM_OK;
     t->n_trials++;
-    return VKLM_OK;
-}
-
-static vklm_status run_rounds(tuner *t, uint64_t deadline_ns, vklm_error *error)
-{
-    for (uint32_t round = 0; round <= MAX_ROUNDS; round++)
-        for (uint32_t i = 0; i < t->n_trials; i++) {
-            if (round > 1 && vki_now_ns() > deadline_ns) return VKLM_OK;
-            if (!t->trials[i].failure[0]) TRY(run_trial(t, &t->trials[i], round == 0, error));
-        }
     return VKLM_OK;
 }
 
@@ -191,6 +187,23 @@ static uint64_t sum_of(const tuner *t, const trial *trial)
     return sum;
 }
 
+/* Round after round until the deadline, the current value once at least. */
+static vklm_status run_rounds(tuner *t, uint64_t deadline_ns, vklm_error *error)
+{
+    for (uint32_t round = 0; round <= MAX_ROUNDS; round++)
+        for (uint32_t i = 0; i < t->n_trials; i++) {
+            trial *trial = &t->trials[i];
+            const bool late = vki_now_ns() > deadline_ns && (round > 0 || i > 0);
+            if (late && round > 0) return VKLM_OK;
+            if (late && !trial->failure[0])
+                snprintf(trial->failure, sizeof trial->failure, "the time was over before its turn");
+            const bool hopeless = round == 1 && i > 0 && sum_of(t, trial) > HOPELESS * sum_of(t, t->trials);
+            trial->hopeless |= hopeless;
+            if (!trial->failure[0] && !trial->hopeless) TRY(run_trial(t, trial, error));
+        }
+    return VKLM_OK;
+}
+
 /* Visits the trials, best first. name: MAX_NAMES for the sum. */
 static void report(const tuner *t, const char *field, uint32_t name)
 {
@@ -218,7 +231,7 @@ static vklm_status tune_field(tuner *t, const vki_tune_value *values, size_t n, 
     vki_tuning tuning;
     t->n_trials = 0;
     TRY(add_trial(t, values, &t->base, error));
-    for (size_t i = 0; i < n && t->n_trials < MAX_TRIALS; i++)
+    for (size_t i = 0; i < n && t->n_trials < MAX_TRIALS && (t->n_trials < 2 || vki_now_ns() < deadline_ns); i++)
         if (vki_tune_apply(&values[i], &t->base, &t->tokens.model->device->limits, &tuning))
             TRY(add_trial(t, &values[i], &tuning, error));
     if (t->n_trials == 1) return VKLM_OK;
