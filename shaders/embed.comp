@@ -20,7 +20,7 @@ void main()
     const uint unit = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y;
     const uint token = min(load_row(pc.state, row).token, pc.n_vocab - 1);
     if (unit >= pc.units || token < pc.first_row || token >= pc.first_row + pc.rows) return;
-    weights_at = pc.weights;
+    open_weights(pc.weights);
     vec4 w[8];
     load_unit(token - pc.first_row, unit, w);
     [[unroll]] for (uint i = 0; i < 8; i++) {

@@ -88,7 +88,7 @@ void add_unit()
 
 void main()
 {
-    weights_at = pc.weights;
+    open_weights(pc.weights);
     const uint first_row = gl_WorkGroupID.x * TILE_ROWS, first_col = gl_WorkGroupID.y * TILE_COLS;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) sums[i] = 0.0;
     for (uint unit = 0; unit < pc.units; unit++) {

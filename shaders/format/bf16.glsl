@@ -3,7 +3,7 @@
 
 void load_unit(uint row, uint unit, out vec4 w[8])
 {
-    const uint at = (row * pc.units + unit) * 64u;
+    const uint at = (row * weight_units + unit) * 64u;
     [[unroll]] for (uint i = 0; i < 4; i++) {
         const uvec4 q = load_uvec4(weights_at, at + i * 16u);
         w[2 * i] = uintBitsToFloat(uvec4(q.x << 16, q.x & 0xffff0000u, q.y << 16, q.y & 0xffff0000u));

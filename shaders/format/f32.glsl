@@ -3,6 +3,6 @@
 
 void load_unit(uint row, uint unit, out vec4 w[8])
 {
-    const uint at = (row * pc.units + unit) * 128u;
+    const uint at = (row * weight_units + unit) * 128u;
     [[unroll]] for (uint i = 0; i < 8; i++) w[i] = load_vec4(weights_at, at + i * 16u);
 }

@@ -2,9 +2,9 @@
 // w = d * scale * n - dmin * min. Layout: src/file/format.h.
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
-    const uint at = row * pc.units + unit;
+    const uint at = row * weight_units + unit;
     const uvec4 q = load_uvec4(weights_at, at * 16u);
-    const uvec4 s = load_uvec4(weights_at, pc.plane1 + (at >> 3) * 16u);
+    const uvec4 s = load_uvec4(weights_at, plane1 + (at >> 3) * 16u);
     const uint k = unit & 7u;
     const uint high = ((s.y >> (4u * k)) & 15u) | (((s.w >> (2u * k)) & 3u) << 4);
     const uint low = ((s.z >> (4u * k)) & 15u) | (((s.w >> (16u + 2u * k)) & 3u) << 4);

@@ -2,10 +2,10 @@
 // w = d * (n - 16). Layout: src/file/format.h.
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
-    const uint at = row * pc.units + unit;
+    const uint at = row * weight_units + unit;
     const uvec4 q = load_uvec4(weights_at, at * 16u);
-    const uint h = load_uint(weights_at, pc.plane1 + at * 4u);
-    const float d = load_half(weights_at, pc.plane2 + at * 2u);
+    const uint h = load_uint(weights_at, plane1 + at * 4u);
+    const float d = load_half(weights_at, plane2 + at * 2u);
     a = (q & 0x0f0f0f0fu) | fifth_bits(h);
     b = ((q >> 4) & 0x0f0f0f0fu) | fifth_bits(h >> 4);
     scale = vec3(d, d, -16.0 * d);

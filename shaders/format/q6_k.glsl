@@ -11,11 +11,11 @@ uvec4 sixth_bits(uint h)
 
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
-    const uint at = row * pc.units + unit, super = at >> 3, k = unit & 7u;
+    const uint at = row * weight_units + unit, super = at >> 3, k = unit & 7u;
     const uvec4 q = load_uvec4(weights_at, at * 16u);
-    const uvec2 h = load_uvec2(weights_at, pc.plane1 + at * 8u);
-    const int scales = int(load_ushort(weights_at, pc.plane2 + super * 16u + k * 2u));
-    const float d = 0.25 * load_half(weights_at, pc.plane3 + super * 2u);
+    const uvec2 h = load_uvec2(weights_at, plane1 + at * 8u);
+    const int scales = int(load_ushort(weights_at, plane2 + super * 16u + k * 2u));
+    const float d = 0.25 * load_half(weights_at, plane3 + super * 2u);
     a = (((q & 0x0f0f0f0fu) | sixth_bits(h.x)) ^ 0x20202020u) << 2;
     b = ((((q >> 4) & 0x0f0f0f0fu) | sixth_bits(h.y)) ^ 0x20202020u) << 2;
     scale = vec3(d * float(bitfieldExtract(scales, 0, 8)), d * float(bitfieldExtract(scales, 8, 8)), 0.0);

@@ -3,8 +3,8 @@
 
 void load_quants(uint row, uint unit, out uvec4 a, out uvec4 b, out vec3 scale)
 {
-    const uint at = row * pc.units + unit;
+    const uint at = row * weight_units + unit;
     a = load_uvec4(weights_at, at * 32u);
     b = load_uvec4(weights_at, at * 32u + 16u);
-    scale = vec3(vec2(load_half(weights_at, pc.plane1 + at * 2u)), 0.0);
+    scale = vec3(vec2(load_half(weights_at, plane1 + at * 2u)), 0.0);
 }

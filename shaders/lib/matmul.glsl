@@ -67,7 +67,7 @@ void add_unit(uint first_row, uint first_col, uint unit)
 
 void main()
 {
-    weights_at = pc.weights;
+    open_weights(pc.weights);
     // Where lanes exchange, they must be neighbours in a subgroup, whatever the driver's numbering.
     const uint invocation = LANES == 1 ? gl_LocalInvocationID.x : gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint group = (gl_WorkGroupID.x * gl_WorkGroupSize.x + invocation) / LANES;

@@ -77,7 +77,7 @@ void add_unit(uint row, uint unit, inout float sums[ROWS])
 // The sums over all units, the same in all lanes of a cluster (PARTS 1) or in the first part's.
 void sum_rows(uint64_t weights, uint row, uint lane, uint part, uint cluster, out float sums[ROWS])
 {
-    weights_at = weights;
+    open_weights(weights);
     [[unroll]] for (uint r = 0; r < ROWS; r++) sums[r] = 0.0;
     for (uint unit = part * LANES + lane; unit < pc.units; unit += LANES * PARTS) add_unit(row, unit, sums);
     [[unroll]] for (uint mask = 1; mask < LANES; mask <<= 1)

@@ -6,12 +6,23 @@
 // and 16..31 as bytes (dword i: 4i .. 4i + 3), unsigned or, with SIGNED_QUANTS, signed; a weight of a
 // is scale.x * byte + scale.z, of b scale.y * byte + scale.z; without TWO_SCALES x and y are equal;
 // with SIGNED_QUANTS z is 0.
-// They read weights_at, which the including kernel sets, and its push constants pc.units, pc.plane1 .. plane3.
+// A kernel calls open_weights first; its push constants have units and plane1 .. plane3.
 // CPU twin: vki_planes_decode_row.
 #ifndef WEIGHTS_GLSL
 #define WEIGHTS_GLSL
 
-uint64_t weights_at; // the planes' base
+// Where the planes lie. Copies, since software Vulkan checks a push constant wherever it is read.
+uint64_t weights_at;
+uint weight_units, plane1, plane2, plane3;
+
+void open_weights(uint64_t at)
+{
+    weights_at = at;
+    weight_units = pc.units;
+    plane1 = pc.plane1;
+    plane2 = pc.plane2;
+    plane3 = pc.plane3;
+}
 
 // Dword i of the result: the fifth bits of weights 4i .. 4i + 3, in place.
 uvec4 fifth_bits(uint h)

@@ -12,9 +12,10 @@
 /* How products with many columns are made: "direct", "matrices 128x64 in 64x32 of 16x16x16". */
 static void describe_block(const vki_block *b, char text[96])
 {
-    static const char *const names[] = {[VKI_DIRECT] = "direct", [VKI_TILE] = "tile", [VKI_COOP] = "matrices"};
+    static const char *const names[] = {
+        [VKI_DIRECT] = "direct", [VKI_DIRECT16] = "direct of int16", [VKI_TILE] = "tile", [VKI_COOP] = "matrices"};
     int n = snprintf(text, 96, "%s", names[b->structure]);
-    if (b->structure != VKI_DIRECT)
+    if (b->structure >= VKI_TILE)
         n += snprintf(text + n, 96 - (size_t)n, " %ux%u in %ux%u", b->rows, b->cols, b->part_rows, b->part_cols);
     if (b->structure == VKI_COOP) snprintf(text + n, 96 - (size_t)n, " of %ux%ux%u", b->size.m, b->size.n, b->size.k);
 }

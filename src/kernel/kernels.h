@@ -39,23 +39,28 @@ static inline vki_span vki_span_rows(vki_span span, uint32_t first, uint32_t row
     return (vki_span){span.address + (uint64_t)first * span.stride * 4, rows, span.stride};
 }
 
-/* The same as int8 in blocks of 32: bytes [rows][stride], scales [rows][stride / 32] of (d, d * sum). */
+/* The same as integers in blocks of 32: values [rows][stride] of one byte or two, scales [rows][stride / 32]: for
+ * bytes (d, d * sum), else (d, d * sum, d * sum of the last 16, 0). */
 typedef struct vki_span8 {
-    uint64_t bytes, scales; /* bytes 0: there is none */
+    uint64_t values, scales; /* values 0: there is none */
     uint32_t rows, stride;
+    uint32_t value_bytes;    /* vki_value_bytes */
 } vki_span8;
 
 static inline vki_span8 vki_span8_rows(vki_span8 span, uint32_t first, uint32_t rows)
 {
-    return (vki_span8){span.bytes + (uint64_t)first * span.stride,
-                       span.scales + (uint64_t)first * span.stride / 4, rows, span.stride};
+    const uint64_t before = (uint64_t)first * span.stride * span.value_bytes;
+    return (vki_span8){span.values + before, span.scales + before / 4, rows, span.stride, span.value_bytes};
 }
+
+/* Of the integers that vki_matmul reads on this device. */
+uint32_t vki_value_bytes(const vki_kernels *kernels);
 
 /* Whether products with this matrix read int8 or f32 activations; both where it mixes formats. */
 bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w);
 bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w);
 
-/* y = int8 of the first `width` columns of x, rounded up to whole blocks. */
+/* y = integers of the first `width` columns of x, rounded up to whole blocks. */
 vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_span8 y, vklm_error *error);
 
 /* How heads lie in a KV page: for each layer k [K][VKI_KV_PAGE_KEYS][pad], then v alike. */

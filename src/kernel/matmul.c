@@ -1,4 +1,4 @@
-/* matmul.c - products with many columns, and the int8 form of what they read.
+/* matmul.c - products with many columns, and the integers that they read where weights are quantised.
  *
  * A matrix is segments of one format each; each segment is a dispatch of the variant that the tuning row
  * names for it.
@@ -26,21 +26,35 @@ bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w)
     return false;
 }
 
+uint32_t vki_value_bytes(const vki_kernels *kernels)
+{
+    return kernels->tuning.block8.structure == VKI_DIRECT16 ? 2 : 1;
+}
+
+static vki_range values_range(vki_span8 x)
+{
+    return vki_range_of(x.values, (uint64_t)x.rows * x.stride * x.value_bytes);
+}
+
+static vki_range scales_range(vki_span8 x)
+{
+    return vki_range_of(x.scales, (uint64_t)x.rows * x.stride * x.value_bytes / 4);
+}
+
 vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_span8 y, vklm_error *error)
 {
-    assert(x.rows == y.rows && x.stride == y.stride);
-    const uint32_t spec[] = {kernels->tuning.unit_local};
-    const uint64_t bytes = (uint64_t)y.rows * y.stride;
+    assert(x.rows == y.rows && x.stride == y.stride && y.value_bytes == vki_value_bytes(kernels));
+    const uint32_t spec[] = {kernels->tuning.unit_local, y.value_bytes == 2};
     vki_dispatch dispatch = {
         .name = "quantize",
         .grid = {(uint32_t)vki_div_up(vki_div_up(width, 32), spec[0]), y.rows, 1},
         .n_reads = 1, .reads = {vki_span_range(x)},
-        .n_writes = 2, .writes = {vki_range_of(y.bytes, bytes), vki_range_of(y.scales, bytes / 4)},
-        .cost_bytes = bytes * 5,
+        .n_writes = 2, .writes = {values_range(y), scales_range(y)},
+        .cost_bytes = (uint64_t)y.rows * y.stride * (4 + y.value_bytes),
     };
     const struct quantize_push push = {
-        .x = x.address, .y = y.bytes, .scales = y.scales, .stride = x.stride, .width = width};
-    TRY(vki_find_pipeline(kernels, "quantize", spec, 1, error, &dispatch.pipeline));
+        .x = x.address, .y = y.values, .scales = y.scales, .stride = x.stride, .width = width};
+    TRY(vki_find_pipeline(kernels, "quantize", spec, 2, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 
@@ -69,6 +83,11 @@ static variant direct_variant(vki_tile t, bool int8)
 static variant choose_variant(const vki_tuning *tuning, uint32_t cols, bool int8)
 {
     const vki_block *b = int8 ? &tuning->block8 : &tuning->block;
+    if (b->structure == VKI_DIRECT16) {
+        const vki_tile t = choose_tile(tuning, cols, int8);
+        return (variant){.shader = "matmul16", .spec = {t.local, t.rows, t.cols}, .n_spec = 3,
+                         .rows = t.local * t.rows, .cols = t.cols};
+    }
     if (b->structure == VKI_DIRECT || cols < tuning->block_columns)
         return direct_variant(choose_tile(tuning, cols, int8), int8);
     const bool coop = b->structure == VKI_COOP;
@@ -93,9 +112,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
         .name = args->name,
         .grid = {(uint32_t)vki_div_up(rows, v.rows), (uint32_t)vki_div_up(cols, v.cols), 1},
         .n_reads = int8 ? 2 : 1,
-        .reads = {int8 ? vki_range_of(args->x8.bytes, (uint64_t)cols * args->x8.stride)
-                       : vki_span_range(args->x),
-                  vki_range_of(args->x8.scales, (uint64_t)cols * args->x8.stride / 4)},
+        .reads = {int8 ? values_range(args->x8) : vki_span_range(args->x), scales_range(args->x8)},
         .n_writes = 1,
         .writes = {vki_range_of(args->y.address + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4)},
         .cost_bytes = vki_weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
@@ -107,7 +124,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
             dispatch.reads[dispatch.n_reads++] = vki_range_of(
                 alike[i] + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4);
     const struct matmul_push push = {
-        .weights = segment->address, .x = int8 ? args->x8.bytes : args->x.address,
+        .weights = segment->address, .x = int8 ? args->x8.values : args->x.address,
         .x_scales = args->x8.scales, .y = args->y.address + shift,
         .bias = args->bias ? args->bias + shift : 0,
         .gate = args->gate ? args->gate + shift : 0,

@@ -11,7 +11,7 @@
 static const vki_tuning software = {
     .device_class = "software",
     .matvec = {16, 4, 1, 1}, .matvec8 = {16, 4, 1, 1},
-    .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8},
+    .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8}, .block8 = {.structure = VKI_DIRECT16},
     .matvec_subgroups = 1, .matvec_most = 0,
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
@@ -61,7 +61,7 @@ static const gpu_class gpu_classes[] = {
 
 bool vki_block_fits(vki_block *block, bool int8, uint32_t subgroup, const vki_limits *limits)
 {
-    if (block->structure == VKI_DIRECT) return true;
+    if (block->structure <= VKI_DIRECT16) return true;
     const uint32_t parts = block->rows / block->part_rows * (block->cols / block->part_cols);
     const uint32_t bytes = (block->rows + block->cols) * (int8 ? 56 : 88); /* the tiles, and less for the rest */
     if (block->structure == VKI_TILE)

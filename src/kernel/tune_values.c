@@ -84,7 +84,7 @@ bool vki_tune_apply(const vki_tune_value *value, const vki_tuning *base, const v
 void vki_tune_text(const vki_tune_value *value, const vki_tuning *tuning, char text[VKI_TUNE_TEXT])
 {
     static const char *const structures[] = {
-        [VKI_DIRECT] = "VKI_DIRECT", [VKI_TILE] = "VKI_TILE", [VKI_COOP] = "VKI_COOP"};
+        [VKI_DIRECT] = "VKI_DIRECT", [VKI_DIRECT16] = "VKI_DIRECT16", [VKI_TILE] = "VKI_TILE", [VKI_COOP] = "VKI_COOP"};
     const bool block = value->n_words == offsetof(vki_block, size) / 4;
     uint32_t words[VKI_TUNE_WORDS];
     memcpy(words, (const char *)tuning + value->offset, value->n_words * sizeof *words);
