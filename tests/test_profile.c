@@ -205,7 +205,7 @@ static void take_value(void *user, const vklm_tune_result *r)
     t->n_current += r->current;
     t->attention |= strcmp(name, "attention") == 0;
     t->ffn |= strncmp(name, "ffn_", 4) == 0;
-    ck_assert(r->value[0] && !r->failure[0] && r->n_samples > 0);
+    ck_assert_msg(r->value[0] && !r->failure[0] && r->n_samples > 0, "%s = %s, %u runs: %s", r->field, r->value, r->n_samples, r->failure);
     if (!test_results_count()) return;
     ck_assert_uint_ge(r->ns, t->last_ns); /* best first */
     t->last_ns = r->ns;
