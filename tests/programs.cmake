@@ -65,3 +65,21 @@ math(EXPR n_named "${n_dispatches} + 2") # and the names of two threads
 if(n_dispatches LESS 306 OR NOT n_events EQUAL n_named)
   message(SEND_ERROR "vklm-bench --trace wrote ${n_events} events, ${n_dispatches} of them dispatches")
 endif()
+
+# What the driver compiled is kept; a file that is damaged is told of once, and replaced.
+set(kept "${BIN}/user-cache/vklm/pipelines")
+set(short -m ${MODEL} --ids 1 -n 1)
+if(UNIX)
+  file(REMOVE "${kept}")
+  check(EXIT 0 OUT "" ERR "^$" RUN eval ${short} --no-cache)
+  if(EXISTS "${kept}")
+    message(SEND_ERROR "--no-cache has written ${kept}")
+  endif()
+  check(EXIT 0 OUT "" ERR "^$" RUN eval ${short})
+  file(WRITE "${kept}" "damaged")
+  check(EXIT 0 OUT "" ERR "^$" RUN eval ${short} --no-cache)
+  check(EXIT 0 OUT "" ERR "warning: the pipeline cache is damaged" RUN eval ${short})
+  check(EXIT 0 OUT "" ERR "^$" RUN eval ${short})
+endif()
+check(EXIT 0 OUT "" ERR "loaded in .* by 1 threads.*first token after .*peak memory"
+      RUN chat -m ${MODEL} -v --threads 1 --temp 0 -n 1 -p Hello)
