@@ -92,7 +92,7 @@ void main()
     const uint first_row = gl_WorkGroupID.x * TILE_ROWS, first_col = gl_WorkGroupID.y * TILE_COLS;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) sums[i] = 0.0;
     for (uint unit = 0; unit < pc.units; unit++) {
-        for (uint i = gl_LocalInvocationID.x; i < TILE_ROWS + TILE_COLS; i += gl_WorkGroupSize.x) {
+        [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < TILE_ROWS + TILE_COLS; i += gl_WorkGroupSize.x) {
             if (i < TILE_ROWS) stage_row(first_row, i, unit);
             else stage_col(first_col, i - TILE_ROWS, unit);
         }
@@ -100,6 +100,12 @@ void main()
         add_unit();
         barrier();
     }
-    [[unroll]] for (uint i = 0; i < ROWS * COLS; i++)
-        store(first_row + tile_row(i / COLS), first_col + tile_col(i % COLS), sums[i]);
+    // Rolled over the columns, which keeps the epilogue short; a sum picked by a variable would have to lie in memory.
+    [[dont_unroll]] for (uint c = 0; c < COLS; c++) {
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            float sum = sums[r * COLS];
+            [[unroll]] for (uint k = 1; k < COLS; k++) sum = k == c ? sums[r * COLS + k] : sum;
+            store(first_row + tile_row(r), first_col + tile_col(c), sum);
+        }
+    }
 }

@@ -307,10 +307,12 @@ static void check_block_shapes(kernel_fixture *f, vki_format format)
     }
 }
 
+/* The second tile of a structure with one format of each kind only: drivers take long to compile them. */
 START_TEST(tiles_are_right_in_every_shape)
 {
     const vki_format format = loop_format(_i);
     kernel_fixture f;
+    if (_i / VKI_FORMAT_COUNT % 2 && format != VKI_BF16 && format != VKI_Q4_1 && format != VKI_Q6_K) return;
     for (int int8 = 0; int8 <= (format > VKI_BF16); int8++) {
         if (!open_for_block(&f, _i / VKI_FORMAT_COUNT, int8)) continue;
         check_block_shapes(&f, format);

@@ -379,6 +379,28 @@ START_TEST(tuning_is_sound_for_every_subgroup_size)
 }
 END_TEST
 
+/* Of every vendor, with what this build has shaders for. */
+START_TEST(tiles_are_made_of_whole_parts)
+{
+    static const uint32_t vendors[] = {0, 0x1002, 0x10de, 0x8086};
+    for (uint32_t i = 0; i < 16; i++) {
+        const uint32_t lanes = 8u << i / 4, n = lanes < 16 ? 8 : 16;
+        const vki_limits limits = {
+            .vendor = vendors[i % 4], .subgroup_min = lanes, .subgroup_size = lanes, .subgroup_max = lanes,
+            .subgroup_control = true, .is_discrete = true, .fast_packed_dot = true, .shared_bytes = 32768,
+            .max_workgroup_invocations = 1024, .coop_f16 = {8, n, 16}, .coop_s8 = {8, n, 32}};
+        const vki_tuning t = vki_tuning_for(&limits);
+        ck_assert_int_ne(t.block8.structure, VKI_DIRECT);
+        for (const vki_block *b = &t.block; b; b = b == &t.block ? &t.block8 : NULL) {
+            if (b->structure == VKI_DIRECT) continue;
+            const bool coop = b->structure == VKI_COOP;
+            ck_assert_uint_eq(b->rows % b->part_rows + b->cols % b->part_cols, 0);
+            ck_assert_uint_eq(b->part_rows % (coop ? b->size.m : 4) + b->part_cols % (coop ? b->size.n : 4), 0);
+        }
+    }
+}
+END_TEST
+
 START_TEST(splits_grow_with_the_keys)
 {
     kernel_fixture f;
@@ -468,6 +490,7 @@ int main(void)
     suite_add_tcase(suite, c);
     c = tcase_create("tuning");
     tcase_add_test(c, tuning_is_sound_for_every_subgroup_size);
+    tcase_add_test(c, tiles_are_made_of_whole_parts);
     tcase_add_test(c, splits_grow_with_the_keys);
     suite_add_tcase(suite, c);
     c = tcase_create("planning");

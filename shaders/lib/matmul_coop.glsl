@@ -1,8 +1,8 @@
 // matmul_coop.glsl - y = W x by cooperative matrices of M x K times K x N, which a subgroup multiplies as one.
 //
-// Arguments: lib/product.glsl. Each step takes one unit of 32 of the tile's rows and columns into shared memory, as int8
-// or as f16, multiplies, and adds to the sums what came out times the scales of its row and its column. f16 has no
-// infinities here: a column's 32 activations are brought to below 2^15 by a power of two, which is then their scale
+// Arguments: lib/product.glsl. Each step takes one unit of 32 of the tile's rows and columns into shared memory, as
+// int8 or as f16, multiplies, and adds to the sums what came out times the scales of its row and its column. f16 has
+// no infinities here: a column's 32 activations are brought to below 2^15 by a power of two, which is then their scale
 // (of formats with f32's range a row's weights, too).
 // A subgroup makes ROWS x COLS. Which element a lane holds is the driver's secret: scales are spread over a matrix by
 // loads with a stride of 0, and results pass through shared memory to the epilogue.
@@ -99,30 +99,45 @@ float normalise(inout vec4 v[8])
 
 void stage_row(uint first_row, uint i, uint unit)
 {
+#ifdef FORMAT_F16
+    [[unroll]] for (uint k = 0; k < 4; k++) {
+        const uvec4 w = load_f16(weights_row(first_row + i), unit, k);
+        w_tile[i * STRIDE + 2 * k] = w.xy;
+        w_tile[i * STRIDE + 2 * k + 1] = w.zw;
+    }
+#else
     vec4 w[8];
     load_unit(weights_row(first_row + i), unit, w);
 #ifdef WIDE_RANGE
     w_scales[i] = normalise(w);
 #endif
     [[unroll]] for (uint k = 0; k < 8; k++) w_tile[i * STRIDE + k] = to_f16(w[k]);
+#endif
 }
 
 void stage_col(uint first_col, uint i, uint unit)
 {
     const uint at = (min(first_col + i, pc.cols - 1) * pc.x_stride + unit * 32u) * 4u;
     vec4 x[8];
-    [[unroll]] for (uint k = 0; k < 8; k++) {
-        const ivec4 left = int(pc.width - unit * 32u - k * 4u) - ivec4(0, 1, 2, 3);
-        x[k] = mix(vec4(0.0), load_vec4(pc.x, at + k * 16u), greaterThan(left, ivec4(0)));
-    }
+    [[unroll]] for (uint k = 0; k < 8; k++) x[k] = load_vec4(pc.x, at + k * 16u);
+    if (unit * 32u + 32u > pc.width) // what is there meets zeros, and must not set the scale
+        [[unroll]] for (uint k = 0; k < 8; k++)
+            x[k] = mix(vec4(0.0), x[k], lessThan(unit * 32u + k * 4u + uvec4(0, 1, 2, 3), uvec4(pc.width)));
     x_scales[i] = normalise(x);
     [[unroll]] for (uint k = 0; k < 8; k++) x_tile[i * STRIDE + k] = to_f16(x[k]);
 }
 #endif
 
 // Each row's or each column's number, in all of its row or column.
-void load_row_scales(out SUMS scales, uint row) { coopMatLoad(scales, w_scales, row, 0, gl_CooperativeMatrixLayoutColumnMajor); }
-void load_col_scales(out SUMS scales, uint col) { coopMatLoad(scales, x_scales, col, 0, gl_CooperativeMatrixLayoutRowMajor); }
+void load_row_scales(out SUMS scales, uint row)
+{
+    coopMatLoad(scales, w_scales, row, 0, gl_CooperativeMatrixLayoutColumnMajor);
+}
+
+void load_col_scales(out SUMS scales, uint col)
+{
+    coopMatLoad(scales, x_scales, col, 0, gl_CooperativeMatrixLayoutRowMajor);
+}
 
 // sums += of one half of the unit, or all of it.
 void add_products(uint row, uint col, uint part)
@@ -190,7 +205,7 @@ void main()
     const uint row = gl_SubgroupID % (TILE_ROWS / ROWS) * ROWS, col = gl_SubgroupID / (TILE_ROWS / ROWS) * COLS;
     [[unroll]] for (uint i = 0; i < TILES_M * TILES_N; i++) sums[i] = SUMS(0.0);
     for (uint unit = 0; unit < pc.units; unit++) {
-        for (uint i = gl_LocalInvocationID.x; i < TILE_ROWS + TILE_COLS; i += gl_WorkGroupSize.x) {
+        [[dont_unroll]] for (uint i = gl_LocalInvocationID.x; i < TILE_ROWS + TILE_COLS; i += gl_WorkGroupSize.x) {
             if (i < TILE_ROWS) stage_row(first_row, i, unit);
             else stage_col(first_col, i - TILE_ROWS, unit);
         }

@@ -36,7 +36,7 @@ void load_block(uint col, uint unit, out uvec4 a, out uvec4 b, out vec2 scale)
     scale = load_vec2(pc.x_scales, at / 4u);
 }
 
-// Of a weight's scale, what its format has: of both halves, or of all and the minimum, which is 0 where bytes are signed.
+// What a format has of a scale: of both halves, or of all and the minimum, which is 0 where bytes are signed.
 vec2 two_of_scale(vec3 scale)
 {
 #ifdef TWO_SCALES

@@ -213,6 +213,8 @@ static vklm_status read_matrix_sizes(const vki_host *host, const vki_instance_fu
 {
     vki_features features;
     vki_probe_features(fn, probe, &features);
+    /* Mesa's software Vulkan offers them at any size of subgroups, but its compiler crashes at others than 8. */
+    if (probe->limits.is_cpu && probe->limits.subgroup_size != 8) return VKLM_OK;
     if (!features.coop.cooperativeMatrix || !features.v12.vulkanMemoryModel || !features.v12.shaderFloat16 ||
         !features.v12.shaderInt8 || !fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
         return VKLM_OK;

@@ -12,26 +12,26 @@ static const vki_tuning software = {
     .device_class = "software",
     .matvec = {16, 4, 1, 1}, .matvec8 = {16, 4, 1, 1},
     .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8}, .block8 = {.structure = VKI_DIRECT16},
+    .block_columns = 17,
     .matvec_subgroups = 1, .matvec_most = 0,
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
     .attention_local = 16, .attention_queries = 24, .attention_values = 128,
     .split_keys = 1024,
     .argmax_local = 0,
-    .block_columns = 17,
 };
 
 static const vki_tuning gpu = {
     .device_class = "gpu",
     .matvec = {64, 4, 8, 1}, .matvec8 = {64, 4, 8, 1},
     .matmul = {64, 1, 1, 8}, .matmul8 = {64, 1, 1, 8},
+    .block_columns = 17,
     .matvec_subgroups = 256, .matvec_most = 256,
     .unit_local = 64,
     .row_local = 128,
     .attention_local = 64, .attention_queries = 8, .attention_values = 32,
     .split_keys = 256,
     .argmax_local = 256,
-    .block_columns = 17,
 };
 
 /* What GPUs differ in: how a prompt's products are made. The first row counts of which all is true: the vendor and
@@ -63,13 +63,16 @@ bool vki_block_fits(vki_block *block, bool int8, uint32_t subgroup, const vki_li
 {
     if (block->structure <= VKI_DIRECT16) return true;
     const uint32_t parts = block->rows / block->part_rows * (block->cols / block->part_cols);
-    const uint32_t bytes = (block->rows + block->cols) * (int8 ? 56 : 88); /* the tiles, and less for the rest */
+    const uint32_t bytes = (block->rows + block->cols) * (int8 ? 56 : 88); /* the tiles and their scales */
     if (block->structure == VKI_TILE)
-        return limits->fast_packed_dot && parts <= limits->max_workgroup_invocations && bytes <= limits->shared_bytes;
-    block->size = int8 ? limits->coop_s8 : limits->coop_f16;
-    return block->size.m && block->part_rows % block->size.m == 0 && block->part_cols % block->size.n == 0 &&
-           subgroup && parts * subgroup <= limits->max_workgroup_invocations &&
-           bytes + parts * block->size.m * block->size.n * 4 <= limits->shared_bytes &&
+        return int8 && limits->fast_packed_dot && parts <= limits->max_workgroup_invocations &&
+               bytes <= limits->shared_bytes;
+    const vki_matrix_size size = int8 ? limits->coop_s8 : limits->coop_f16;
+    block->size = size;
+    const bool divides = size.m && block->part_rows % size.m == 0 && block->part_cols % size.n == 0;
+    const bool has_lanes = subgroup && (limits->vendor != INTEL || subgroup == limits->subgroup_min);
+    return divides && has_lanes && parts * subgroup <= limits->max_workgroup_invocations &&
+           bytes + parts * size.m * size.n * 4 <= limits->shared_bytes &&
            vki_shader_find(int8 ? "matmul_coop8_q8_0" : "matmul_coop_f16") != NULL;
 }
 
@@ -77,8 +80,10 @@ static void choose_blocks(vki_tuning *tuning, const vki_limits *limits)
 {
     for (size_t i = 0; i < sizeof gpu_classes / sizeof *gpu_classes; i++) {
         gpu_class class = gpu_classes[i];
-        if ((class.vendor && class.vendor != limits->vendor) || (class.subgroup && class.subgroup != tuning->subgroup) ||
-            (class.discrete && !limits->is_discrete) || !vki_block_fits(&class.block, false, tuning->subgroup, limits) ||
+        if ((class.vendor && class.vendor != limits->vendor) ||
+            (class.subgroup && class.subgroup != tuning->subgroup) ||
+            (class.discrete && !limits->is_discrete) ||
+            !vki_block_fits(&class.block, false, tuning->subgroup, limits) ||
             !vki_block_fits(&class.block8, true, tuning->subgroup, limits))
             continue;
         tuning->device_class = class.name;

@@ -41,7 +41,7 @@ typedef struct vki_tuning {
 
 vki_tuning vki_tuning_for(const vki_limits *limits);
 
-/* Whether device and build can run it; sets the size of its matrices. int8: of what it multiplies. */
+/* Whether device and build can run the block with pipelines of that subgroup size; sets the size of its matrices. */
 bool vki_block_fits(vki_block *block, bool int8, uint32_t subgroup, const vki_limits *limits);
 
 #endif

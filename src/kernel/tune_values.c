@@ -35,6 +35,7 @@ static const vki_tune_value values[] = {
     BLOCK(block8, VKI_COOP, 128, 128, 64, 64), BLOCK(block8, VKI_COOP, 64, 64, 32, 32),
     BLOCK(block8, VKI_COOP, 64, 64, 32, 16), BLOCK(block8, VKI_COOP, 64, 64, 32, 8),
     BLOCK(block8, VKI_COOP, 64, 64, 16, 16),
+    NUMBER(block_columns, 2), NUMBER(block_columns, 9), NUMBER(block_columns, 17), NUMBER(block_columns, 33),
     NUMBER(matvec_subgroups, 1), NUMBER(matvec_subgroups, 64), NUMBER(matvec_subgroups, 128),
     NUMBER(matvec_subgroups, 256), NUMBER(matvec_subgroups, 512), NUMBER(matvec_subgroups, 1024),
     NUMBER(matvec_subgroups, 2048),
