@@ -57,7 +57,8 @@ static int parse(bench *b, int argc, char **argv)
          "Instead: time other values of the tuning table for each prompt and a decode step at each "
          "depth, and print the row of src/kernel/tune.c that is best."},
         {ARGS_REAL, "--tune-seconds", "S", &b->tune_seconds, 1, 1e6,
-         "About how long the whole of --tune may take. Default: 120."},
+         "About how long the whole of --tune may take; a value needs three runs to replace the "
+         "present one. Default: 120."},
         {ARGS_TEXT, "--tune-field", "NAME", &b->tune_field, 0, 0,
          "With --tune: the values of this field of the table alone, such as matmul8."},
         SETUP_OPTIONS(&b->setup, "--device"),

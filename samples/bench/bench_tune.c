@@ -9,6 +9,7 @@
 
 #include "bench.h"
 
+enum { LEAST_RUNS = 3 }; /* of a value that is to replace the present one */
 static const double least_gain = 0.02; /* of a test's time: less is noise, and the present value stays */
 
 typedef struct score {
@@ -68,7 +69,8 @@ static void take_result(void *user, const vklm_tune_result *r)
     if (r->name) return;
     score *s = find_score(t, r);
     s->failed |= r->failure[0] || is_wrong(r);
-    if (!s->failed && r->current_ns > 0) s->gain += 1 - (double)r->ns / (double)r->current_ns;
+    if (!s->failed && r->n_samples >= LEAST_RUNS && r->current_ns > 0)
+        s->gain += 1 - (double)r->ns / (double)r->current_ns;
     fflush(stdout);
 }
 

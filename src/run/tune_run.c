@@ -15,7 +15,7 @@
 #include "kernel/tune_values.h"
 
 enum { MAX_TRIALS = 16, MAX_NAMES = 32, MAX_ROUNDS = 15, SAMPLED_LAYERS = 4 };
-enum { HOPELESS = 3 }; /* times the current value's time: runs once */
+enum { HOPELESS = 3 }; /* times the current value's time: counts once */
 
 /* A value of the field under test. */
 typedef struct trial {
@@ -24,7 +24,6 @@ typedef struct trial {
     uint64_t shapes[MAX_NAMES];         /* of each operation's dispatches: equal where they are the same */
     uint64_t ns[MAX_NAMES][MAX_ROUNDS];
     uint32_t n_rounds;
-    bool warm;                          /* has run once, and what was measured then is forgotten */
     bool hopeless;                      /* so slow that it runs no more */
     double nmse;
 } trial;
@@ -108,21 +107,18 @@ static double nmse(const float *got, const float *wanted, uint32_t n)
     return sum > 0 ? error / sum : error;
 }
 
-/* The first run of a trial warms up and is checked; its times count only as long as there are no others. */
-static vklm_status run_trial(tuner *t, trial *trial, vklm_error *error)
+/* The first run of a trial warms up (a driver may compile only then) and is checked, the others count. */
+static vklm_status run_trial(tuner *t, trial *trial, bool first, vklm_error *error)
 {
     vklm_model *model = t->tokens.model;
     const uint32_t n_vocab = model->weights.hparams.n_vocab;
     const float *logits = (const float *)(const void *)model->host_logits.mapped;
     TRY(plan_trial(t, trial, error));
     TRY(vki_profiler_run(&t->profiler, t->tokens.n == 1 ? 1 : VKI_CHUNK_UNITS, error));
-    if (trial->n_rounds == 0) {
+    if (first) {
         if (trial == t->trials) memcpy(t->logits, logits, n_vocab * sizeof *logits);
         trial->nmse = nmse(logits, t->logits, n_vocab);
-    } else if (!trial->warm) {
-        memset(trial->ns, 0, sizeof trial->ns);
-        trial->n_rounds = 0;
-        trial->warm = true;
+        return VKLM_OK;
     }
     for (size_t i = 0; i < model->plan.n; i++) {
         const vki_time *time = &t->profiler.times[i];
@@ -160,7 +156,7 @@ static uint64_t median(const uint64_t *values, uint32_t n)
         for (; at > 0 && sorted[at - 1] > values[i]; at--) sorted[at] = sorted[at - 1];
         sorted[at] = values[i];
     }
-    return n ? sorted[n / 2] : 0;
+    return n ? sorted[(n - 1) / 2] : 0; /* of two the lower: what disturbs a run makes it longer */
 }
 
 /* Whether the field shapes it: not all that was tried runs the same dispatches. */
@@ -187,19 +183,18 @@ static uint64_t sum_of(const tuner *t, const trial *trial)
     return sum;
 }
 
-/* Round after round until the deadline, the current value once at least. */
+/* Round after round until the deadline; the current value counts once at least. */
 static vklm_status run_rounds(tuner *t, uint64_t deadline_ns, vklm_error *error)
 {
     for (uint32_t round = 0; round <= MAX_ROUNDS; round++)
         for (uint32_t i = 0; i < t->n_trials; i++) {
             trial *trial = &t->trials[i];
-            const bool late = vki_now_ns() > deadline_ns && (round > 0 || i > 0);
-            if (late && round > 0) return VKLM_OK;
+            const bool late = vki_now_ns() > deadline_ns && (round > 1 || i > 0);
+            if (late && round > 1) return VKLM_OK;
             if (late && !trial->failure[0])
                 snprintf(trial->failure, sizeof trial->failure, "the time was over before its turn");
-            const bool hopeless = round == 1 && i > 0 && sum_of(t, trial) > HOPELESS * sum_of(t, t->trials);
-            trial->hopeless |= hopeless;
-            if (!trial->failure[0] && !trial->hopeless) TRY(run_trial(t, trial, error));
+            if (round == 2 && sum_of(t, trial) > HOPELESS * sum_of(t, t->trials)) trial->hopeless = true;
+            if (!trial->failure[0] && !trial->hopeless) TRY(run_trial(t, trial, round == 0, error));
         }
     return VKLM_OK;
 }
