@@ -90,6 +90,7 @@ typedef struct vklm_tune_result {
 typedef struct vklm_tune_params {
     size_t struct_size;
     double seconds; /* about how long; default 60. What no time is left for is left out or says so */
+    uint32_t rounds;   /* most runs of a value, up to 15 (default) */
     const char *field; /* this one alone; default: all */
     void (*visit)(void *user, const vklm_tune_result *result);
     void *user;

@@ -186,7 +186,7 @@ static uint64_t sum_of(const tuner *t, const trial *trial)
 /* Round after round until the deadline; the current value counts once at least. */
 static vklm_status run_rounds(tuner *t, uint64_t deadline_ns, vklm_error *error)
 {
-    for (uint32_t round = 0; round <= MAX_ROUNDS; round++)
+    for (uint32_t round = 0; round <= t->params.rounds; round++)
         for (uint32_t i = 0; i < t->n_trials; i++) {
             trial *trial = &t->trials[i];
             const bool late = vki_now_ns() > deadline_ns && (round > 1 || i > 0);
@@ -289,9 +289,11 @@ vklm_status vklm_session_tune(vklm_session *session, const vklm_tune_params *par
     vki_error_clear(error);
     vklm_tune_params own;
     TRY(vki_params(&own, sizeof own, params, "vklm_tune_params", error));
-    if (!session || !own.visit || !(own.seconds >= 0 && own.seconds < 1e9))
+    if (!session || !own.visit || own.rounds > MAX_ROUNDS || !(own.seconds >= 0 && own.seconds < 1e9))
         return vki_fail(error, VKLM_INVALID_ARGUMENT,
-                        "tuning needs a session, a function that visits the results, and up to 1e9 seconds");
+                        "tuning needs a session, a function that visits the results, up to %d rounds and 1e9 seconds",
+                        MAX_ROUNDS);
+    if (own.rounds == 0) own.rounds = MAX_ROUNDS;
     if (own.seconds == 0) own.seconds = default_seconds;
     const vki_host *host = &session->model->device->host;
     tuner *t;
