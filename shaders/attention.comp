@@ -4,7 +4,7 @@
 // in:  q [rows][H][HEAD_PAD] f32 (scaled), state [rows], KV pages as rope.comp writes them; read
 // out: out [rows][out_stride] f32, head h at h * HEAD (splits 1), or partial [rows][H][splits]
 //      [HEAD + 2]: the sum of v weighted by exp(s - max), then max, then the sum of weights.
-//      OUT_INT8 (one row, splits 1, HEAD a multiple of 32): out is H * HEAD bytes with the blocks' scales behind
+//      OUT_INT8 (splits 1, HEAD a multiple of 32): in place of H * HEAD floats as many bytes, their scales behind them
 // A workgroup takes HEADS query heads that share one kv head, and ROWS rows of one sequence, so that
 // each K and V is read once for HEADS * ROWS queries. Keys go by in blocks of the local size: first
 // a lane is a key (scores), then a lane is DIMS values of the head (weighted sum). The running maximum
@@ -175,6 +175,9 @@ void main()
     for (uint block = lane; block < QUERIES * HEAD / 32u; block += gl_WorkGroupSize.x) {
         vec4 x[8];
         [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
-        store_block(pc.out_, pc.out_ + pc.n_head * HEAD, first_head * HEAD + block * 32u, x);
+        const uint i = block * 32u / HEAD, row = first_row + i / HEADS;
+        const uint64_t out_row = pc.out_ + row * pc.out_stride * 4u;
+        if (row <= last_row)
+            store_block(out_row, out_row + pc.n_head * HEAD, (first_head + i % HEADS) * HEAD + block * 32u % HEAD, x);
     }
 }

@@ -37,6 +37,7 @@ void main()
     for (uint block = gl_LocalInvocationID.x; block < HEAD / 32u; block += gl_WorkGroupSize.x) {
         vec4 x[8];
         [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
-        store_block(pc.out_, pc.out_ + pc.n_head * HEAD, head * HEAD + block * 32u, x);
+        const uint64_t out_row = pc.out_ + row * pc.out_stride * 4u;
+        store_block(out_row, out_row + pc.n_head * HEAD, head * HEAD + block * 32u, x);
     }
 }

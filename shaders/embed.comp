@@ -2,8 +2,8 @@
 // embed.comp - gathers rows of the embedding matrix by token.
 //
 // in:  weights   [V][D] planes of one segment, read; state [rows] row_state, read
-// out: x         [rows][x_stride] f32; with next (of one row, whole units): gain * x as matvec reads it (f32, or bytes
-//      with the blocks' scales behind them) and squares [units], the sums of x^2
+// out: x         [rows][x_stride] f32; with next (of whole units): gain * x as matvec reads it (f32, or bytes with the
+//      blocks' scales behind them) and squares [rows][units], the sums of x^2
 // grid: workgroup x = local size units of 32 values, y = row. A token outside this segment writes
 // nothing; an id past the vocabulary reads the last row.
 // constants: 0 local size. Exact. CPU twin: ref_embed.
@@ -30,13 +30,14 @@ void main()
             if (at + j < pc.d_model) store_float(pc.x, (row * pc.x_stride + at + j) * 4u, x[j]);
     }
     if (pc.next == 0) return;
+    const uint64_t next = pc.next + row * pc.units * 128u;
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < 8; i++) {
         const vec4 x = pc.scale * w[i];
         squares += dot(x, x);
         w[i] = x * load_vec4(pc.gain, unit * 128u + i * 16u);
-        if (pc.next_int8 == 0u) OutVec4(pc.next + unit * 128u + i * 16u).v = w[i];
+        if (pc.next_int8 == 0u) OutVec4(next + unit * 128u + i * 16u).v = w[i];
     }
-    store_float(pc.squares, unit * 4u, squares);
-    if (pc.next_int8 != 0u) store_block(pc.next, pc.next + pc.d_model, unit * 32u, w);
+    store_float(pc.squares, (row * pc.units + unit) * 4u, squares);
+    if (pc.next_int8 != 0u) store_block(next, next + pc.d_model, unit * 32u, w);
 }

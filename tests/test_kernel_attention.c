@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/checked.h"
+#include "kernel/kernels_internal.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
 
@@ -125,7 +126,7 @@ static void ask(kernel_fixture *f, const question *question)
     CHECK_OK(vki_attention(&f->kernels, &args, &error));
     fixture_check_reads(f, operand_range(&q, 0, h->n_head * h->pad));
     fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
-    fixture_check_reads(f, vki_range_of(VKI_VIRTUAL_RANGE + FIXTURE_LAYER, 1));
+    fixture_check_reads(f, vki_cache_range(FIXTURE_LAYER));
     if (scratch) fixture_check_reads(f, operand_range(&partial, 0, (uint32_t)scratch));
     if (scratch) fixture_check_writes(f, operand_range(&partial, 0, (uint32_t)scratch));
     fixture_check_writes(f, operand_range(&out, 0, width));

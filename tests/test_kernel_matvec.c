@@ -1,12 +1,13 @@
-/* test_kernel_matvec.c - the kernels of a decode step of one row against their CPU twins: products
- * with each epilogue, and what embedding, attention and the end of a step do for them. */
+/* test_kernel_matvec.c - the kernels of decode steps of one to eight rows against their CPU twins: products
+ * with each epilogue, and what embedding, attention, the end of a branch and that of a step do for them. */
 
 #include <math.h>
 #include <string.h>
 
 #include "base/checked.h"
+#include "kernel/kernels_internal.h"
 #include "ref/kernels_ref.h"
-#include "support/kernel_row.h"
+#include "support/kernel_rows.h"
 
 /* As in the tests of products, attention and rotary positions; squares of the errors. An f16 of the
  * cache is off by at most 2^-10 of itself, where the device rounds toward zero. */
@@ -22,9 +23,10 @@ static vklm_error error;
 typedef struct product {
     test_matrix m, up;
     vki_matvec_args args;
-    test_row x;
+    test_rows x;
+    uint32_t n; /* columns */
     float *x_at, *bias;
-    double inverse; /* 1 / rms */
+    double inverse[VKI_MAX_BATCH]; /* 1 / rms of each column */
     bool next_int8, variant; /* variant: GELU, f32 cache, rows that make no number */
 } product;
 
@@ -37,43 +39,49 @@ static void make_matrix(kernel_fixture *f, test_matrix *m, vki_format format, ui
     fixture_matrix(f, m, cols, segments, first ? 2 : 1);
 }
 
+/* Of the squares of each column of x. */
+static void draw_squares(kernel_fixture *f, product *p, uint32_t units)
+{
+    float *squares;
+    p->args.squares = fixture_vector(f, p->n * units, &squares);
+    for (uint32_t c = 0; c < p->n; c++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < units; i++) sum += squares[c * units + i] = 10 * fabsf(squares[c * units + i]);
+        p->inverse[c] = 1 / sqrt(sum / p->args.w->cols + (double)epsilon);
+    }
+}
+
 static void begin(kernel_fixture *f, product *p, const char *name, vki_epilogue epilogue,
                   float size)
 {
     const vki_matrix *w = &p->m.matrix;
-    const uint32_t options = fixture_below(f, 16), units = w->cols / BLOCK;
-    p->x = empty_row(f, w->cols, vki_matrix_reads_int8(&f->kernels, w));
-    p->x_at = fill_row(f, &p->x, size);
+    const uint32_t options = fixture_below(f, 16);
+    p->n = fixture_below(f, 2) ? 1 : 1 + fixture_below(f, VKI_MAX_BATCH);
+    p->x = empty_rows(f, p->n, w->cols, vki_matrix_reads_int8(&f->kernels, w));
+    p->x_at = fill_rows(f, &p->x, size);
     p->next_int8 = options & 1;
     p->variant = options & 2;
     p->args = (vki_matvec_args){
-        .name = name, .epilogue = epilogue, .w = w, .x = p->x.row, .epsilon = epsilon};
-    p->inverse = 1;
+        .name = name, .epilogue = epilogue, .w = w, .x = p->x.operand, .epsilon = epsilon};
+    for (uint32_t c = 0; c < p->n; c++) p->inverse[c] = 1;
     p->bias = NULL;
-    if (options & 4) {
-        float *squares;
-        double sum = 0;
-        p->args.squares = fixture_vector(f, units, &squares);
-        for (uint32_t i = 0; i < units; i++) sum += squares[i] = 10 * fabsf(squares[i]);
-        p->inverse = 1 / sqrt(sum / w->cols + (double)epsilon);
-    }
-    if ((options & 8) && epilogue != VKI_EPILOGUE_GATE)
-        p->args.bias = fixture_vector(f, w->rows, &p->bias);
-    fixture_case(f, "%s of %s: %u x %u, %u segments, int8 %d, then %d, squares %d, bias %d, %d",
-                 name, vki_format_get(p->m.segments[0].planes.format)->name, w->rows, w->cols,
-                 w->n_segments, p->x.row.int8, p->next_int8, p->args.squares != 0, p->bias != NULL,
+    if (options & 4) draw_squares(f, p, w->cols / BLOCK);
+    if (options & 8) p->args.bias = fixture_vector(f, w->rows, &p->bias);
+    fixture_case(f, "%s of %s: %u x %u, %u columns, %u segments, int8 %d, then %d, squares %d, bias %d, %d",
+                 name, vki_format_get(p->m.segments[0].planes.format)->name, w->rows, w->cols, p->n,
+                 w->n_segments, p->x.operand.int8, p->next_int8, p->args.squares != 0, p->bias != NULL,
                  p->variant);
 }
 
-/* inverse * (m x) + bias */
-static double *sums_of(kernel_fixture *f, const product *p, const test_matrix *m)
+/* inverse * (m x) + bias, [n][rows] */
+static double *sums_of(kernel_fixture *f, const product *p, const test_matrix *m, const float *bias)
 {
-    const uint32_t rows = m->matrix.rows;
-    double *sums = fixture_host(f, rows, sizeof *sums);
-    ref_matmul(&(ref_product){.w = m->weights, .rows = rows, .cols = m->matrix.cols, .x = p->x_at,
-                              .n = 1}, sums);
-    for (uint32_t i = 0; i < rows; i++)
-        sums[i] = sums[i] * p->inverse + (double)(p->bias ? p->bias[i] : 0);
+    const uint32_t rows = m->matrix.rows, cols = m->matrix.cols;
+    double *sums = fixture_host(f, p->n * rows, sizeof *sums);
+    ref_matmul(&(ref_product){.w = m->weights, .rows = rows, .cols = cols, .x = p->x_at, .n = p->n,
+                              .x_stride = cols}, sums);
+    for (uint32_t i = 0; i < p->n * rows; i++)
+        sums[i] = sums[i] * p->inverse[i / rows] + (double)(bias ? bias[i % rows] : 0);
     return sums;
 }
 
@@ -81,38 +89,42 @@ static void plan(kernel_fixture *f, const product *p)
 {
     ck_assert(vki_matvec_fits(&f->kernels, p->args.w, p->args.epilogue != VKI_EPILOGUE_LOGITS));
     CHECK_OK(vki_matvec(&f->kernels, &p->args, &error));
-    fixture_check_reads(f, range_of_row(&p->x));
+    fixture_check_reads(f, range_of_rows(&p->x));
     if (p->args.squares)
-        fixture_check_reads(f, vki_range_of(p->args.squares, p->args.x.width / BLOCK * 4));
+        fixture_check_reads(f, vki_range_of(p->args.squares, p->n * p->args.x.width / BLOCK * 4));
 }
 
-static void check_add(kernel_fixture *f, vki_format format, uint32_t rows, uint32_t cols)
+/* The residual stream and what the next product reads; or a branch that is still to be normed. */
+static void check_add(kernel_fixture *f, vki_format format, uint32_t rows, uint32_t cols, bool branch)
 {
     product p;
     make_matrix(f, &p.m, format, rows, rows > 64 ? 64 : 0, cols);
-    begin(f, &p, "add", VKI_EPILOGUE_ADD, 1);
-    const operand y = fixture_output(f, 1, rows), squares = fixture_output(f, 1, rows / BLOCK);
-    const test_row next = empty_row(f, rows, p.next_int8);
+    begin(f, &p, branch ? "branch" : "add", branch ? VKI_EPILOGUE_BRANCH : VKI_EPILOGUE_ADD, 1);
+    const operand y = fixture_output(f, p.n, rows), squares = fixture_output(f, p.n, rows / BLOCK);
+    const test_rows next = empty_rows(f, p.n, rows, p.next_int8);
     float *gain;
-    p.args.gain = fixture_vector(f, rows, &gain);
     p.args.y = y.span.address;
-    p.args.next = next.row;
     p.args.next_squares = squares.span.address;
-    fixture_fill(f, &y, 0, rows);
-    double *stream = sums_of(f, &p, &p.m), *left = fixture_host(f, rows, sizeof *left);
-    for (uint32_t i = 0; i < rows; i++) {
-        stream[i] += (double)y.at[i];
-        left[i] = stream[i] * (double)gain[i];
+    double *stream = sums_of(f, &p, &p.m, p.bias), *left = fixture_host(f, p.n * rows, sizeof *left);
+    const uint64_t gains = fixture_vector(f, rows, &gain);
+    if (!branch) {
+        p.args.gain = gains;
+        p.args.next = next.operand;
+        fixture_fill(f, &y, 0, rows);
+        for (uint32_t i = 0; i < p.n * rows; i++) {
+            stream[i] += (double)y.at[i];
+            left[i] = stream[i] * (double)gain[i % rows];
+        }
     }
     plan(f, &p);
-    fixture_check_reads(f, operand_range(&y, 0, rows));
+    if (!branch) fixture_check_reads(f, operand_range(&y, 0, rows));
     fixture_check_writes(f, operand_range(&y, 0, rows));
     fixture_check_writes(f, operand_range(&squares, 0, rows / BLOCK));
-    fixture_check_writes(f, range_of_row(&next));
+    if (!branch) fixture_check_writes(f, range_of_rows(&next));
     fixture_run(f);
     fixture_compare_columns(f, &y, 0, rows, stream, sum_bound);
-    fixture_compare_columns(f, &squares, 0, rows / BLOCK, squares_of(f, stream, rows), sum_bound);
-    check_row(f, &next, left, sum_bound);
+    fixture_compare_columns(f, &squares, 0, rows / BLOCK, squares_of(f, stream, p.n * rows), sum_bound);
+    if (!branch) check_rows(f, &next, left, sum_bound);
     fixture_drop(f);
 }
 
@@ -122,22 +134,35 @@ static void check_gate(kernel_fixture *f, vki_format format, uint32_t rows, uint
     make_matrix(f, &p.m, format, rows, rows > 64 ? 96 : 0, cols);
     make_matrix(f, &p.up, format, rows, rows > 64 ? 96 : 0, cols);
     begin(f, &p, "gate", VKI_EPILOGUE_GATE, 1);
-    const test_row next = empty_row(f, rows, p.next_int8);
+    const test_rows next = empty_rows(f, p.n, rows, p.next_int8);
+    float *up_bias = NULL;
     p.args.up = &p.up.matrix;
-    p.args.next = next.row;
+    p.args.next = next.operand;
     p.args.gelu = p.variant;
-    const double *sums = sums_of(f, &p, &p.m);
-    float *gate = fixture_host(f, rows, sizeof *gate);
-    double *left = fixture_host(f, rows, sizeof *left);
-    for (uint32_t i = 0; i < rows; i++) gate[i] = (float)sums[i];
-    ref_matmul(&(ref_product){.w = p.up.weights, .rows = rows, .cols = cols, .x = p.x_at, .n = 1,
-                              .gate = gate, .activation = p.variant ? REF_GELU : REF_SILU}, left);
-    for (uint32_t i = 0; i < rows; i++) left[i] *= p.inverse;
+    if (p.bias) p.args.up_bias = fixture_vector(f, rows, &up_bias);
+    const double *gate = sums_of(f, &p, &p.m, p.bias), *up = sums_of(f, &p, &p.up, up_bias);
+    double *left = fixture_host(f, p.n * rows, sizeof *left);
+    for (uint32_t i = 0; i < p.n * rows; i++) /* the twin of the activation alone: 1 times up */
+        ref_matmul(&(ref_product){.w = (float[]){1}, .rows = 1, .cols = 1, .x = (float[]){(float)up[i]}, .n = 1,
+                                  .gate = (float[]){(float)gate[i]},
+                                  .activation = p.variant ? REF_GELU : REF_SILU}, &left[i]);
     plan(f, &p);
-    fixture_check_writes(f, range_of_row(&next));
+    fixture_check_writes(f, range_of_rows(&next));
     fixture_run(f);
-    check_row(f, &next, left, activation_bound);
+    check_rows(f, &next, left, activation_bound);
     fixture_drop(f);
+}
+
+static void check_parts(const kernel_fixture *f, const float *logits, uint32_t rows, const float *parts)
+{
+    for (uint32_t first = 0; first < rows; first += BLOCK, parts += 2) {
+        uint32_t id = ref_argmax(logits + first, vki_min(BLOCK, rows - first)), found;
+        if (id != UINT32_MAX) id += first;
+        memcpy(&found, &parts[1], sizeof found);
+        const float largest = id == UINT32_MAX ? -INFINITY : logits[id];
+        ck_assert_msg(found == id && (id == UINT32_MAX || parts[0] == largest),
+                      "%s: the largest from %u on is %u, not %u", f->name, first, found, id);
+    }
 }
 
 /* The head, and the end of the step with the parts of the argmax that it left. */
@@ -147,10 +172,10 @@ static void check_logits(kernel_fixture *f, vki_format format, uint32_t rows, ui
     product p;
     make_matrix(f, &p.m, format, rows, rows > 64 ? 64 : 0, cols);
     begin(f, &p, "logits", VKI_EPILOGUE_LOGITS, fixture_below(f, 3) ? 1 : 0); /* 0: all are alike */
-    const operand y = fixture_output(f, 1, rows), parts = fixture_output(f, 1, n_parts * 2);
+    const operand y = fixture_output(f, p.n, n_parts * BLOCK), parts = fixture_output(f, p.n, n_parts * 2);
     const vki_buffer *ring = fixture_buffer(f, VKI_RING_STEPS * VKI_MAX_BATCH * 4);
     struct row_state *state;
-    const uint64_t state_address = fixture_state(f, 1, &state);
+    const uint64_t state_address = fixture_state(f, p.n, &state);
     const bool odd = p.variant && p.bias;
     for (uint32_t i = 0; i < BLOCK && odd; i++) p.bias[i] = i % 2 ? NAN : -INFINITY;
     p.args.y = y.span.address;
@@ -165,17 +190,12 @@ static void check_logits(kernel_fixture *f, vki_format format, uint32_t rows, ui
                          &error));
     fixture_check_reads(f, operand_range(&parts, 0, n_parts * 2));
     fixture_run(f);
-    if (!odd) fixture_compare_columns(f, &y, 0, rows, sums_of(f, &p, &p.m), sum_bound);
-    for (uint32_t i = 0; i < n_parts && test_results_count(); i++) {
-        const uint32_t first = i * BLOCK, n = (uint32_t)vki_min(BLOCK, rows - first);
-        uint32_t id = ref_argmax(y.at + first, n), found;
-        if (id != UINT32_MAX) id += first;
-        memcpy(&found, &parts.at[2 * i + 1], sizeof found);
-        const float largest = id == UINT32_MAX ? -INFINITY : y.at[id];
-        ck_assert_msg(found == id && (id == UINT32_MAX || parts.at[2 * i] == largest),
-                      "%s: the largest of block %u is %u, not %u", f->name, i, found, id);
+    if (!odd) fixture_compare_columns(f, &y, 0, rows, sums_of(f, &p, &p.m, p.bias), sum_bound);
+    for (uint32_t c = 0; c < p.n && test_results_count(); c++) {
+        const float *logits = y.at + c * y.span.stride;
+        check_parts(f, logits, rows, parts.at + c * parts.span.stride);
+        ck_assert_uint_eq(state[c].token, ref_argmax(logits, rows));
     }
-    if (test_results_count()) ck_assert_uint_eq(state->token, ref_argmax(y.at, rows));
     fixture_drop(f);
 }
 
@@ -184,48 +204,60 @@ typedef struct qkv_case {
 } qkv_case;
 
 static const qkv_case qkv_cases[] = {
-    {1, 1, 32, 32, 255}, {4, 2, 32, 16, 0}, {3, 3, 64, 64, 600}, {2, 1, 96, 96, 256}};
+    {1, 1, 32, 32, 255}, {4, 2, 32, 16, 0}, {3, 3, 64, 64, 600}, {2, 1, 96, 96, 254}, {1, 1, 256, 128, 1}};
 enum { QKV_CASES = sizeof qkv_cases / sizeof *qkv_cases };
 
-static void check_qkv(kernel_fixture *f, vki_format format, const qkv_case *c, uint32_t cols)
+/* Rows of one sequence at rising positions. normed: q and k by head. */
+static void check_qkv(kernel_fixture *f, vki_format format, const qkv_case *c, uint32_t cols, bool normed)
 {
     const uint32_t q_rows = c->n_head * c->d_head, k_rows = c->n_head_kv * c->d_head;
     const uint32_t rows = q_rows + 2 * k_rows;
     product p;
-    make_matrix(f, &p.m, format, rows, c->n_head > 1 ? q_rows : 0, cols);
-    begin(f, &p, "qkv", VKI_EPILOGUE_QKV, 1);
-    const operand q = fixture_output(f, 1, q_rows);
+    make_matrix(f, &p.m, format, rows, c->n_head > 1 ? c->n_head > 2 ? rows - k_rows : q_rows : 0, cols);
+    begin(f, &p, normed ? "normed qkv" : "qkv", VKI_EPILOGUE_QKV, 1);
+    if (normed && !vki_matvec_norms_heads(&f->kernels, p.args.w, c->d_head)) {
+        fixture_drop(f);
+        return;
+    }
+    const operand q = fixture_output(f, p.n, q_rows);
     test_cache cache;
     struct row_state *state;
+    float *q_norm = NULL, *k_norm = NULL;
     p.args.heads = vki_heads_of(c->n_head, c->n_head_kv, c->d_head, p.variant);
-    p.args.state = fixture_state(f, 1, &state);
+    p.args.state = fixture_state(f, p.n, &state);
     p.args.table = rope_table(f, c->n_rot);
     p.args.n_rot = c->n_rot;
     p.args.q_scale = 0.125f;
     p.args.y = q.span.address;
+    if (normed) p.args.q_norm = fixture_vector(f, c->d_head, &q_norm);
+    if (normed) p.args.k_norm = fixture_vector(f, c->d_head, &k_norm);
     fixture_cache(f, &cache, &p.args.heads);
-    fixture_page(f, &cache, c->position);
-    *state = (struct row_state){.pages = cache.table->address, .position = c->position};
-    const double *sums = sums_of(f, &p, &p.m);
-    float *qkv = fixture_host(f, rows, sizeof *qkv);
-    double *turned = fixture_host(f, rows, sizeof *turned), *k = turned + q_rows, *v = k + k_rows;
-    for (uint32_t i = 0; i < rows; i++) qkv[i] = (float)sums[i];
+    const double *sums = sums_of(f, &p, &p.m, p.bias);
+    float *qkv = fixture_host(f, p.n * rows, sizeof *qkv);
+    double *turned = fixture_host(f, p.n * q_rows, sizeof *turned), *k = fixture_host(f, p.n * 2 * k_rows, sizeof *k);
+    for (uint32_t i = 0; i < p.n * rows; i++) qkv[i] = (float)sums[i];
     const ref_rope_params params = {.n_head = c->n_head, .n_head_kv = c->n_head_kv,
                                     .d_head = c->d_head, .n_rot = c->n_rot, .base = 10000,
-                                    .factor = 1, .q_scale = 0.125};
-    ref_rope(&params, qkv, c->position, turned, k, v);
+                                    .factor = 1, .q_scale = 0.125, .epsilon = epsilon,
+                                    .q_norm = q_norm, .k_norm = k_norm};
+    for (uint32_t i = 0; i < p.n; i++) {
+        state[i] = (struct row_state){.pages = cache.table->address, .position = c->position + i};
+        fixture_page(f, &cache, state[i].position);
+        ref_rope(&params, qkv + i * rows, state[i].position, turned + i * q_rows, k + 2 * i * k_rows,
+                 k + (2 * i + 1) * k_rows);
+    }
     plan(f, &p);
-    fixture_check_reads(f, vki_range_of(p.args.state, sizeof *state));
+    fixture_check_reads(f, vki_range_of(p.args.state, p.n * sizeof *state));
     fixture_check_writes(f, operand_range(&q, 0, q_rows));
-    fixture_check_writes(f, vki_range_of(VKI_VIRTUAL_RANGE + FIXTURE_LAYER, 1));
+    fixture_check_writes(f, vki_cache_rows_range(FIXTURE_LAYER, 0, rows));
     fixture_run(f);
     fixture_compare_columns(f, &q, 0, q_rows, turned, sum_bound);
-    const double kv_bound = p.variant ? sum_bound : f16_bound;
-    check_stored(f, &cache, false, c->position, k, kv_bound);
-    check_stored(f, &cache, true, c->position, v, kv_bound);
-    const vki_buffer *page = cache.pages[c->position / VKI_KV_PAGE_KEYS];
-    ck_assert_msg(!test_results_count() || fixture_untouched(page->mapped, page->size_bytes),
-                  "%s: wrote elsewhere in the page", f->name);
+    for (uint32_t i = 0; i < 2 * p.n; i++)
+        check_stored(f, &cache, i % 2, state[i / 2].position, k + i * k_rows, p.variant ? sum_bound : f16_bound);
+    for (uint32_t i = 0; i < p.n && test_results_count(); i++) {
+        const vki_buffer *page = cache.pages[state[i].position / VKI_KV_PAGE_KEYS];
+        ck_assert_msg(fixture_untouched(page->mapped, page->size_bytes), "%s: wrote elsewhere in the page", f->name);
+    }
     fixture_drop(f);
 }
 
@@ -253,27 +285,29 @@ START_TEST(each_format_meets_each_epilogue)
         if (!open_for(&f, (_i + int8) % TUNED_BLIND, int8)) continue;
         const uint32_t s = (uint32_t)(_i + int8);
         f.random += 12345 * s;
-        check_add(&f, format, heights[s % 3], cols[s % 3]);
+        check_add(&f, format, heights[s % 3], cols[s % 3], false);
+        check_add(&f, format, heights[(s + 2) % 3], cols[s % 3], true);
         check_gate(&f, format, heights[(s + 1) % 3], cols[(s + 1) % 3]);
         check_logits(&f, format, heights[s % 5], cols[(s + 2) % 3]);
-        check_qkv(&f, format, &qkv_cases[s % QKV_CASES], cols[s % 3]);
+        check_qkv(&f, format, &qkv_cases[s % QKV_CASES], cols[s % 3], s % 2);
         fixture_close(&f);
     }
 }
 END_TEST
 
-START_TEST(products_of_one_row_are_right_in_every_shape)
+START_TEST(products_of_few_rows_are_right_in_every_shape)
 {
     const vki_format format = _i % 2 ? VKI_Q4_0 : VKI_F16;
     kernel_fixture f;
     if (!open_for(&f, _i / 2, _i % 2)) return;
     for (uint32_t w = 0; w < 3; w++) {
         for (uint32_t h = 0; h < 5; h++) {
-            if (h < 3) check_add(&f, format, heights[h], widths[w]);
+            if (h < 3) check_add(&f, format, heights[h], widths[w], h == w);
+            check_qkv(&f, format, &qkv_cases[h], widths[w], true);
             for (int again = 0; again < 2; again++)
                 check_logits(&f, format, heights[h], widths[w]);
             if (h == w) check_gate(&f, format, heights[h], widths[w]);
-            if (h == w) check_qkv(&f, format, &qkv_cases[h], widths[w]);
+            if (h == w) check_qkv(&f, format, &qkv_cases[h], widths[w], false);
         }
     }
     fixture_close(&f);
@@ -282,51 +316,52 @@ END_TEST
 
 /* ---- What comes before and between ---------------------------------------------------- */
 
-static void check_embedding(kernel_fixture *f, vki_format format, bool int8, uint32_t token)
+static void check_embedding(kernel_fixture *f, vki_format format, bool int8, uint32_t token, uint32_t n)
 {
     const uint32_t width = 3 * (uint32_t)vki_max(BLOCK, vki_format_get(format)->block_weights);
     const test_segment segments[] = {{format, 3}, {VKI_F32, 2}, {format, 4}};
     test_matrix m;
     fixture_matrix(f, &m, width, segments, 3);
-    const operand x = fixture_output(f, 1, width), squares = fixture_output(f, 1, width / BLOCK);
-    const test_row next = empty_row(f, width, int8);
+    const operand x = fixture_output(f, n, width), squares = fixture_output(f, n, width / BLOCK);
+    const test_rows next = empty_rows(f, n, width, int8);
     struct row_state *state;
     float *gain;
-    vki_embed_args args = {.embedding = &m.matrix, .x = x.span, .scale = 24, .next = next.row,
+    uint32_t tokens[VKI_MAX_BATCH];
+    vki_embed_args args = {.embedding = &m.matrix, .x = x.span, .scale = 24, .next = next.operand,
                            .squares = squares.span.address};
-    args.state = fixture_state(f, 1, &state);
+    args.state = fixture_state(f, n, &state);
     args.gain = fixture_vector(f, width, &gain);
-    state->token = token;
-    double *expected = fixture_host(f, width, sizeof *expected),
-           *left = fixture_host(f, width, sizeof *left);
-    ref_embed(m.weights, m.matrix.rows, width, &token, 1, args.scale, expected);
-    for (uint32_t i = 0; i < width; i++) left[i] = expected[i] * (double)gain[i];
-    fixture_case(f, "%s: int8 %d, token %u", vki_format_get(format)->name, int8, token);
+    for (uint32_t i = 0; i < n; i++) state[i].token = tokens[i] = token + i;
+    double *expected = fixture_host(f, n * width, sizeof *expected),
+           *left = fixture_host(f, n * width, sizeof *left);
+    ref_embed(m.weights, m.matrix.rows, width, tokens, n, args.scale, expected);
+    for (uint32_t i = 0; i < n * width; i++) left[i] = expected[i] * (double)gain[i % width];
+    fixture_case(f, "%s: int8 %d, %u from token %u on", vki_format_get(format)->name, int8, n, token);
     CHECK_OK(vki_embed(&f->kernels, &args, &error));
-    fixture_check_reads(f, vki_range_of(args.state, sizeof *state));
+    fixture_check_reads(f, vki_range_of(args.state, n * sizeof *state));
     fixture_check_writes(f, operand_range(&x, 0, width));
     fixture_check_writes(f, operand_range(&squares, 0, width / BLOCK));
-    fixture_check_writes(f, range_of_row(&next));
+    fixture_check_writes(f, range_of_rows(&next));
     fixture_run(f);
     fixture_compare_columns(f, &x, 0, width, expected, sum_bound);
-    fixture_compare_columns(f, &squares, 0, width / BLOCK, squares_of(f, expected, width),
+    fixture_compare_columns(f, &squares, 0, width / BLOCK, squares_of(f, expected, n * width),
                             sum_bound);
-    check_row(f, &next, left, sum_bound);
+    check_rows(f, &next, left, sum_bound);
     fixture_drop(f);
 }
 
 START_TEST(embedding_leaves_what_the_first_product_reads)
 {
-    static const uint32_t tokens[] = {0, 4, 8, UINT32_MAX};
+    static const uint32_t tokens[] = {0, 4, 8, UINT32_MAX - 2};
     kernel_fixture f;
     fixture_open(&f, TUNED_NATIVE);
     for (uint32_t i = 0; i < 4; i++)
-        check_embedding(&f, (vki_format)_i, (i + (uint32_t)_i) % 2, tokens[i]);
+        check_embedding(&f, (vki_format)_i, (i + (uint32_t)_i) % 2, tokens[i], 1 + i % 3);
     fixture_close(&f);
 }
 END_TEST
 
-static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t splits, bool int8)
+static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t splits, bool int8, uint32_t rows)
 {
     enum { KEYS = 299 };
     const uint32_t n = h->n_head_kv * h->d_head, width = h->n_head * h->d_head;
@@ -340,23 +375,27 @@ static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t spli
         place.is_value = true;
         v[i] = fixture_put_kv(&cache, place, fixture_random(f));
     }
-    const operand q = fixture_input(f, 1, width, width, width);
-    const test_row next = empty_row(f, width, int8);
-    const uint64_t scratch = vki_attention_scratch(h, 1, splits);
+    const operand q = fixture_input(f, rows, width, width, width);
+    const test_rows next = empty_rows(f, rows, width, int8);
+    const uint64_t scratch = vki_attention_scratch(h, rows, splits);
     struct row_state *state;
     const vki_attention_args args = {
-        .heads = *h, .q = q.span, .state = fixture_state(f, 1, &state), .splits = splits,
-        .partial = scratch ? fixture_buffer(f, scratch)->address : 0, .keys = 1, .next = next.row};
-    *state = (struct row_state){.pages = cache.table->address, .position = KEYS - 1};
-    double *expected = fixture_host(f, width, sizeof *expected);
-    ref_attention(&(ref_heads){h->n_head, h->n_head_kv, h->d_head, h->pad}, q.at, k, v, KEYS - 1, 0,
-                  expected);
-    fixture_case(f, "%u and %u heads of %u, f32 %d: %u splits, int8 %d", h->n_head, h->n_head_kv,
-                 h->d_head, h->kv_f32, splits, int8);
+        .heads = *h, .q = q.span, .state = fixture_state(f, rows, &state), .splits = splits,
+        .partial = scratch ? fixture_buffer(f, scratch)->address : 0, .keys = 1,
+        .one_sequence = splits == 1, .next = next.operand};
+    double *expected = fixture_host(f, rows * width, sizeof *expected);
+    for (uint32_t i = 0; i < rows; i++) {
+        const uint32_t position = KEYS - rows + i;
+        state[i] = (struct row_state){.pages = cache.table->address, .position = position};
+        ref_attention(&(ref_heads){h->n_head, h->n_head_kv, h->d_head, h->pad}, q.at + i * width, k, v,
+                      position, 0, expected + i * width);
+    }
+    fixture_case(f, "%u and %u heads of %u, f32 %d: %u rows, %u splits, int8 %d", h->n_head, h->n_head_kv,
+                 h->d_head, h->kv_f32, rows, splits, int8);
     CHECK_OK(vki_attention(&f->kernels, &args, &error));
-    fixture_check_writes(f, range_of_row(&next));
+    fixture_check_writes(f, range_of_rows(&next));
     fixture_run(f);
-    check_row(f, &next, expected, sum_bound);
+    check_rows(f, &next, expected, sum_bound);
     fixture_drop(f);
 }
 
@@ -367,9 +406,60 @@ START_TEST(attention_leaves_what_the_next_product_reads)
     fixture_open(&f, (kernel_tuning)_i);
     for (uint32_t c = 0; c < 3; c++) {
         const vki_heads heads = vki_heads_of(cases[c][0], cases[c][1], cases[c][2], c % 2);
-        check_attention(&f, &heads, 1, true);
-        check_attention(&f, &heads, 4, true);
-        check_attention(&f, &heads, c % 2 ? 4 : 1, false);
+        check_attention(&f, &heads, 1, true, 1);
+        check_attention(&f, &heads, 4, true, 1);
+        check_attention(&f, &heads, 1, true, 5);
+        check_attention(&f, &heads, 4, true, 3);
+        check_attention(&f, &heads, c % 2 ? 4 : 1, false, 1 + c);
+    }
+    fixture_close(&f);
+}
+END_TEST
+
+/* ---- The end of a branch --------------------------------------------------------------------- */
+
+static void check_join(kernel_fixture *f, uint32_t rows, uint32_t width, bool int8)
+{
+    const uint32_t n = rows * width;
+    const operand branch = fixture_input(f, rows, width, width, width), x = fixture_output(f, rows, width),
+                  squares = fixture_output(f, rows, width / BLOCK);
+    const test_rows next = empty_rows(f, rows, width, int8);
+    float *weight, *gain, *branch_squares;
+    vki_join_args args = {.name = "join", .branch = branch.span.address, .epsilon = epsilon,
+                          .x = x.span.address, .next = next.operand, .next_squares = squares.span.address};
+    args.branch_squares = fixture_vector(f, n / BLOCK, &branch_squares);
+    args.weight = fixture_vector(f, width, &weight);
+    args.gain = fixture_vector(f, width, &gain);
+    fixture_fill(f, &x, 0, width);
+    double *values = fixture_host(f, n, sizeof *values), *left = fixture_host(f, n, sizeof *left);
+    for (uint32_t i = 0; i < n; i++) values[i] = (double)branch.at[i];
+    const double *sums = squares_of(f, values, n);
+    for (uint32_t i = 0; i < n / BLOCK; i++) branch_squares[i] = (float)sums[i];
+    ref_norm(branch.at, rows, width, width, epsilon, weight, x.at, width, values);
+    for (uint32_t i = 0; i < n; i++) left[i] = values[i] * (double)gain[i % width];
+    fixture_case(f, "%u rows of %u, int8 %d", rows, width, int8);
+    CHECK_OK(vki_join(&f->kernels, &args, &error));
+    fixture_check_reads(f, operand_range(&branch, 0, width));
+    fixture_check_reads(f, vki_range_of(args.branch_squares, n / BLOCK * 4));
+    fixture_check_reads(f, operand_range(&x, 0, width));
+    fixture_check_writes(f, operand_range(&x, 0, width));
+    fixture_check_writes(f, operand_range(&squares, 0, width / BLOCK));
+    fixture_check_writes(f, range_of_rows(&next));
+    fixture_run(f);
+    fixture_compare_columns(f, &x, 0, width, values, sum_bound);
+    fixture_compare_columns(f, &squares, 0, width / BLOCK, squares_of(f, values, n), sum_bound);
+    check_rows(f, &next, left, sum_bound);
+    fixture_drop(f);
+}
+
+START_TEST(a_normed_branch_joins_the_residual_stream)
+{
+    static const uint32_t join_widths[] = {32, 96, 640, 2080};
+    kernel_fixture f;
+    fixture_open(&f, (kernel_tuning)_i);
+    for (uint32_t i = 0; i < 4 && f.kernels.tuning.subgroup; i++) {
+        check_join(&f, 1, join_widths[i], i % 2);
+        check_join(&f, 1 + i, join_widths[i], i % 2 == 0);
     }
     fixture_close(&f);
 }
@@ -378,12 +468,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("kernel_matvec");
-    TCase *c = tcase_create("one row");
+    TCase *c = tcase_create("few rows");
     tcase_set_timeout(c, 0);
     tcase_add_loop_test(c, each_format_meets_each_epilogue, 0, VKI_FORMAT_COUNT);
-    tcase_add_loop_test(c, products_of_one_row_are_right_in_every_shape, 0, 2 * TUNED_BLIND);
+    tcase_add_loop_test(c, products_of_few_rows_are_right_in_every_shape, 0, 2 * TUNED_BLIND);
     tcase_add_loop_test(c, embedding_leaves_what_the_first_product_reads, 0, VKI_FORMAT_COUNT);
     tcase_add_loop_test(c, attention_leaves_what_the_next_product_reads, 0, TUNED_BLIND);
+    tcase_add_loop_test(c, a_normed_branch_joins_the_residual_stream, 0, TUNED_BLIND);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "kernel/kernels_internal.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
 
@@ -172,7 +173,7 @@ static void check_rope(kernel_fixture *f, const rope_case *c, bool kv_f32, uint3
     fixture_check_reads(f, operand_range(&qkv, 0, width));
     fixture_check_reads(f, vki_range_of(state_address, sizeof *state * POSITIONS));
     fixture_check_writes(f, operand_range(&q, 0, q_width));
-    fixture_check_writes(f, vki_range_of(VKI_VIRTUAL_RANGE + FIXTURE_LAYER, 1));
+    fixture_check_writes(f, vki_cache_range(FIXTURE_LAYER));
     fixture_run(f);
 
     const ref_rope_params params = {

@@ -6,7 +6,7 @@ uvec4 load_f16(uint row, uint unit, uint i)
     return load_uvec4(weights_at, (row * weight_units + unit) * 64u + i * 16u);
 }
 
-void load_unit(uint row, uint unit, out vec4 w[8])
+void load_octet(uint row, uint unit, uint i, out vec4 low, out vec4 high)
 {
-    [[unroll]] for (uint i = 0; i < 4; i++) unpack_half8(load_f16(row, unit, i), w[2 * i], w[2 * i + 1]);
+    unpack_half8(load_f16(row, unit, i), low, high);
 }

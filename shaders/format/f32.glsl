@@ -1,8 +1,9 @@
 // f32.glsl - 32 floats a unit. Layout: src/file/format.h.
 #define WIDE_RANGE
 
-void load_unit(uint row, uint unit, out vec4 w[8])
+void load_octet(uint row, uint unit, uint i, out vec4 low, out vec4 high)
 {
-    const uint at = (row * weight_units + unit) * 128u;
-    [[unroll]] for (uint i = 0; i < 8; i++) w[i] = load_vec4(weights_at, at + i * 16u);
+    const uint at = (row * weight_units + unit) * 128u + i * 32u;
+    low = load_vec4(weights_at, at);
+    high = load_vec4(weights_at, at + 16u);
 }

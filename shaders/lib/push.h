@@ -27,8 +27,8 @@ struct row_state {
     UINT pad0, pad1, pad2;
 };
 
-// x[row] = scale * row `token` of the matrix's rows first_row .. first_row + rows - 1. With `next` (one row
-// only), what a matvec reads is left there too: gain * x, and its sums of squares.
+// x[row] = scale * row `token` of the matrix's rows first_row .. first_row + rows - 1. With `next`, what a
+// matvec reads is left there too: gain * x, and its sums of squares.
 struct embed_push {
     ADDRESS weights, state, x, gain, next, squares;
     UINT plane1, plane2, plane3;
@@ -51,21 +51,30 @@ struct matmul_push {
     UINT pad;
 };
 
-// A product with one column that leaves its result ready for the next: see lib/matvec.glsl. An operand
-// that matvec reads or leaves is one row: f32, or bytes with the blocks' (d, d * sum) behind them.
+// A product with up to eight columns that leaves its result ready for the next: see lib/matvec.glsl. An
+// operand that matvec reads or leaves is a row for each column at distances of 4 * width bytes: f32, or
+// `width` bytes with the blocks' (d, d * sum) behind them.
 struct matvec_push {
-    ADDRESS weights, weights2;   // weights2: of up, with gate in weights
+    ADDRESS weights;
+    ADDRESS second;              // GATE: weights of up; QKV: norm of k [HEAD]
     ADDRESS x, squares;          // squares: of x before its gain, one sum a block of 32; 0: x is not normed
     ADDRESS bias;                // [rows] or 0
-    ADDRESS y;                   // residual stream, q or logits; or as `next`
-    ADDRESS next, next_squares;  // of the next matvec
-    ADDRESS gain;                // of the next norm [rows]
+    ADDRESS y;                   // residual stream, branch, q or logits
+    ADDRESS next, next_squares;  // of the next matvec; of what BRANCH makes
+    ADDRESS gain;                // ADD: of the next norm [rows]; QKV: norm of q [HEAD]; GATE: bias of up [rows] or 0
     ADDRESS state, table;        // of rotary positions
     UINT plane1, plane2, plane3;
-    UINT row0, rows, units;      // this dispatch makes rows row0 .. row0 + rows - 1 of the planes
-    UINT first;                  // row of the whole matrix that row0 is
-    UINT place;                  // of q, k, v: byte offset of the layer in a KV page; else: of the scales in `next`
+    UINT cols, rows, units;      // this dispatch makes all rows of these planes
+    UINT first;                  // row of the whole matrix that their first is
+    UINT place;                  // QKV: byte offset of the layer in a KV page; else: width of a row of y and `next`
     FLOAT epsilon, q_scale;
+};
+
+// x += branch / rms(branch) * weight, and of it what the next matvec reads.
+struct join_push {
+    ADDRESS branch, branch_squares, weight, x, next, next_squares, gain;
+    UINT units;
+    FLOAT epsilon;
 };
 
 // y = int8 of x, block by block of 32, with scales.

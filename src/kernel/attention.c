@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+enum { CACHE_ROWS = 1 << 24 }; /* more than any product has */
+
 vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, bool kv_f32)
 {
     vki_heads heads = {.n_head = n_head, .n_head_kv = n_head_kv, .d_head = d_head,
@@ -17,7 +19,12 @@ vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, boo
 
 vki_range vki_cache_range(uint32_t layer)
 {
-    return vki_range_of(VKI_VIRTUAL_RANGE + layer, 1);
+    return vki_cache_rows_range(layer, 0, CACHE_ROWS);
+}
+
+vki_range vki_cache_rows_range(uint32_t layer, uint32_t first, uint32_t rows)
+{
+    return vki_range_of(VKI_VIRTUAL_RANGE + (uint64_t)layer * CACHE_ROWS + first, rows);
 }
 
 vklm_status vki_rope(vki_kernels *kernels, const vki_rope_args *args, vklm_error *error)
@@ -60,7 +67,12 @@ uint32_t vki_attention_splits(const vki_kernels *kernels, uint32_t keys)
 
 static vki_range out_range(const vki_attention_args *args)
 {
-    return args->next.address ? vki_row_range(args->next) : vki_span_range(args->out);
+    return args->next.address ? vki_operand_range(args->next) : vki_span_range(args->out);
+}
+
+static uint32_t out_stride(const vki_attention_args *args)
+{
+    return args->next.address ? args->next.width : args->out.stride;
 }
 
 static vklm_status merge_splits(vki_kernels *kernels, const vki_attention_args *args, vki_range partial,
@@ -78,7 +90,7 @@ static vklm_status merge_splits(vki_kernels *kernels, const vki_attention_args *
     const struct attention_merge_push push = {
         .partial = args->partial, .out_ = args->next.address ? args->next.address : args->out.address,
         .rows = args->q.rows, .n_head = h->n_head,
-        .out_stride = args->out.stride, .splits = args->splits,
+        .out_stride = out_stride(args), .splits = args->splits,
     };
     TRY(vki_find_pipeline(kernels, "attention_merge", spec, 3, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
@@ -113,7 +125,7 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
     const uint32_t spec[] = {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local),
                              h->d_head, h->pad, h->kv_f32, tile.heads, tile.rows, tile.dims,
                              args->next.int8 && args->splits == 1};
-    assert(!args->next.address || rows == 1);
+    assert(!args->next.address || (args->next.rows == rows && args->next.width == h->n_head * h->d_head));
     const vki_range partial =
         vki_range_of(args->partial, vki_attention_scratch(h, rows, args->splits));
     const uint64_t seen = args->window ? vki_min(args->window, args->keys) : args->keys;
@@ -131,7 +143,7 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
         .q = args->q.address, .state = args->state, .partial = args->partial,
         .out_ = args->next.address ? args->next.address : args->out.address,
         .rows = rows, .n_head = h->n_head, .n_head_kv = h->n_head_kv, .q_stride = args->q.stride,
-        .out_stride = args->out.stride, .page_layer = kernels->layer * h->layer_bytes,
+        .out_stride = out_stride(args), .page_layer = kernels->layer * h->layer_bytes,
         .window = args->window, .splits = args->splits,
     };
     TRY(vki_find_pipeline(kernels, "attention", spec, 9, error, &dispatch.pipeline));

@@ -46,9 +46,10 @@ vki_range vki_span_range(vki_span span)
     return vki_range_of(span.address, (uint64_t)span.rows * span.stride * 4);
 }
 
-vki_range vki_row_range(vki_row row)
+vki_range vki_operand_range(vki_operand operand)
 {
-    return vki_range_of(row.address, row.int8 ? row.width + row.width / 4 : row.width * 4ull);
+    const uint64_t last = operand.int8 ? operand.width + operand.width / 4 : operand.width * 4ull;
+    return vki_range_of(operand.address, (operand.rows - 1) * (operand.width * 4ull) + last);
 }
 
 bool vki_one_subgroup(const vki_kernels *kernels, uint32_t local)
@@ -105,8 +106,9 @@ vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_err
             .cost_bytes = (uint64_t)args->x.rows * (vki_weight_bytes(segment, 1) + w->cols * 4u),
         };
         if (args->next.address) {
-            dispatch.writes[dispatch.n_writes++] = vki_row_range(args->next);
-            dispatch.writes[dispatch.n_writes++] = vki_range_of(args->squares, units * 4u);
+            assert(args->next.rows == args->x.rows && args->next.width == w->cols);
+            dispatch.writes[dispatch.n_writes++] = vki_operand_range(args->next);
+            dispatch.writes[dispatch.n_writes++] = vki_range_of(args->squares, (uint64_t)args->x.rows * units * 4);
         }
         const struct embed_push push = {
             .weights = segment->address, .state = args->state, .x = args->x.address,

@@ -72,22 +72,22 @@ typedef struct vki_heads {
 
 vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, bool kv_f32);
 
-/* One row as vki_matvec reads and leaves it: f32 [width], or `width` bytes with the blocks' (d, d * sum)
- * behind them. */
-typedef struct vki_row {
+/* Rows as vki_matvec reads and leaves them, at distances of 4 * width bytes: f32 [width], or `width` bytes with
+ * the blocks' (d, d * sum) behind them. */
+typedef struct vki_operand {
     uint64_t address; /* 0: there is none */
-    uint32_t width;
+    uint32_t rows, width;
     bool int8;
-} vki_row;
+} vki_operand;
 
-/* x[row] = scale * embedding[token of row]; state: address of row_state [x.rows]. With `next`, of the only row:
+/* x[row] = scale * embedding[token of row]; state: address of row_state [x.rows]. With `next`, of as many rows:
  * gain * x is left there, and the sums of squares of x by block. */
 typedef struct vki_embed_args {
     const vki_matrix *embedding;
     uint64_t state;
     vki_span x;
     float scale;
-    vki_row next;
+    vki_operand next;
     uint64_t gain, squares;
 } vki_embed_args;
 vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_error *error);
@@ -106,22 +106,27 @@ typedef struct vki_matmul_args {
 } vki_matmul_args;
 vklm_status vki_matmul(vki_kernels *kernels, const vki_matmul_args *args, vklm_error *error);
 
-/* A product with one column and what comes before and after it, in one dispatch a segment: shaders/lib/matvec.glsl. */
-typedef enum vki_epilogue { VKI_EPILOGUE_QKV, VKI_EPILOGUE_ADD, VKI_EPILOGUE_GATE, VKI_EPILOGUE_LOGITS } vki_epilogue;
+/* A product with up to VKI_MAX_BATCH columns and what comes before and after it, in one dispatch a segment:
+ * shaders/lib/matvec.glsl. Each column's results are those it has alone, to the bit. */
+typedef enum vki_epilogue {
+    VKI_EPILOGUE_QKV, VKI_EPILOGUE_ADD, VKI_EPILOGUE_GATE, VKI_EPILOGUE_LOGITS, VKI_EPILOGUE_BRANCH,
+} vki_epilogue;
 
 typedef struct vki_matvec_args {
     const char *name;
     vki_epilogue epilogue;
     const vki_matrix *w, *up;   /* up: with GATE, which has w = gate */
-    vki_row x;
-    uint64_t squares;           /* of x before its gain, by block: x is normed; or 0 */
+    vki_operand x;
+    uint64_t squares;           /* [x.rows][w->cols / 32], of x before its gain: x is normed; or 0 */
     float epsilon;
-    uint64_t bias;
-    uint64_t y;                 /* QKV: q [H pad]; ADD: the residual stream, in and out; LOGITS: logits */
-    vki_row next;               /* ADD and GATE; LOGITS: its address takes the parts of the argmax, or 0 */
-    uint64_t next_squares, gain; /* ADD */
+    uint64_t bias, up_bias;     /* up_bias: GATE */
+    uint64_t y;                 /* [x.rows] of QKV: q [H pad]; ADD: the residual stream [w->rows], in and out;
+                                   BRANCH: [w->rows]; LOGITS: logits [w->rows rounded up to 32] */
+    vki_operand next;           /* ADD and GATE; LOGITS: its address takes the parts of the argmax, or 0 */
+    uint64_t next_squares;      /* ADD, BRANCH */
+    uint64_t gain;              /* ADD */
     vki_heads heads;            /* QKV and what follows */
-    uint64_t state, table;
+    uint64_t state, table, q_norm, k_norm; /* norms: both or none */
     uint32_t n_rot;
     float q_scale;
     bool gelu;                  /* GATE */
@@ -131,6 +136,20 @@ vklm_status vki_matvec(vki_kernels *kernels, const vki_matvec_args *args, vklm_e
 /* Whether vki_matvec can run this matrix: the subgroup's size is known, all rows read one kind of activations, and
  * segments end at blocks of 32 rows (`whole`: the last one too). */
 bool vki_matvec_fits(const vki_kernels *kernels, const vki_matrix *w, bool whole);
+/* Whether it can norm heads: a segment is of whole heads, and a head's blocks fit into a workgroup. */
+bool vki_matvec_norms_heads(const vki_kernels *kernels, const vki_matrix *w, uint32_t d_head);
+
+/* x += branch / sqrt(mean(branch^2) + epsilon) * weight, and what the next product reads of it. branch and its
+ * squares as VKI_EPILOGUE_BRANCH leaves them. */
+typedef struct vki_join_args {
+    const char *name;
+    uint64_t branch, branch_squares, weight; /* [next.rows][next.width], [next.rows][next.width / 32], [next.width] */
+    float epsilon;
+    uint64_t x;                              /* as branch */
+    vki_operand next;
+    uint64_t next_squares, gain;
+} vki_join_args;
+vklm_status vki_join(vki_kernels *kernels, const vki_join_args *args, vklm_error *error);
 
 /* y = (residual +) x / sqrt(mean(x^2) + epsilon) * weight over the first `width` values. */
 typedef struct vki_norm_args {
@@ -164,7 +183,7 @@ typedef struct vki_attention_args {
     uint32_t splits;   /* 1 to VKI_MAX_SPLITS */
     uint32_t keys;     /* about how many keys a row sees, for the cost */
     bool one_sequence;
-    vki_row next;      /* of the only row: the result goes there instead of out */
+    vki_operand next;  /* of as many rows: the result goes there instead of out */
 } vki_attention_args;
 enum { VKI_MAX_SPLITS = 16 };
 vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, vklm_error *error);

@@ -11,9 +11,11 @@
 #include "lib/push.h"
 
 vki_range vki_span_range(vki_span span);
-vki_range vki_row_range(vki_row row);
+vki_range vki_operand_range(vki_operand operand);
 /* What orders the writes and reads of a layer's part of the cache, which has no fixed address. */
 vki_range vki_cache_range(uint32_t layer);
+/* The same for what a product's rows first .. first + rows - 1 write there. */
+vki_range vki_cache_rows_range(uint32_t layer, uint32_t first, uint32_t rows);
 
 /* Bytes of so many of the segment's rows. */
 uint64_t vki_weight_bytes(const vki_segment *segment, uint32_t rows);

@@ -14,6 +14,7 @@ static const vki_tuning software = {
     .matmul = {32, 1, 1, 8}, .matmul8 = {32, 2, 1, 8}, .block8 = {.structure = VKI_DIRECT16},
     .block_columns = 17,
     .matvec_subgroups = 1, .matvec_most = 0,
+    .row_cols = 8, .row_cols8 = 8, .few_cols = 2, .join_lanes = 1, .prompt_rows = 1,
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
     .attention_local = 16, .attention_queries = 24, .attention_values = 128,
@@ -27,6 +28,7 @@ static const vki_tuning gpu = {
     .matmul = {64, 1, 1, 8}, .matmul8 = {64, 1, 1, 8},
     .block_columns = 17,
     .matvec_subgroups = 256, .matvec_most = 256,
+    .row_cols = 4, .row_cols8 = 8, .few_cols = 8, .join_lanes = 8, .prompt_rows = 1,
     .unit_local = 64,
     .row_local = 128,
     .attention_local = 64, .attention_queries = 8, .attention_values = 32,
@@ -108,6 +110,9 @@ vki_tuning vki_tuning_for(const vki_limits *limits)
     tuning.subgroup = choose_subgroup(limits);
     if (!limits->is_cpu) choose_blocks(&tuning, limits);
     const uint32_t subgroup = tuning.subgroup ? tuning.subgroup : limits->subgroup_size;
+    tuning.workgroup_most = limits->max_workgroup_invocations;
+    if (limits->max_workgroup_subgroups < tuning.workgroup_most / subgroup)
+        tuning.workgroup_most = limits->max_workgroup_subgroups * subgroup;
     /* Full subgroups: every local size is a multiple of the subgroup. */
     uint32_t *const locals[] = {&tuning.matvec.local, &tuning.matvec8.local, &tuning.matmul.local,
                                 &tuning.matmul8.local, &tuning.unit_local, &tuning.row_local,

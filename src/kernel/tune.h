@@ -31,6 +31,12 @@ typedef struct vki_tuning {
     uint32_t block_columns;
     uint32_t matvec_subgroups;  /* fill the device: a block of rows is shared by several up to here */
     uint32_t matvec_most;       /* invocations of such a workgroup */
+    uint32_t row_cols, row_cols8; /* most columns of a product of few rows, f32 and int8: powers of two */
+    uint32_t few_cols;          /* least columns of one that has several */
+    uint32_t join_lanes;        /* that share a unit of 32 values, at most 8 */
+    uint32_t prompt_rows;       /* up to so many rows of a prompt go through such products: more would be made anew
+                                   at every load, for prompts that are rare */
+    uint32_t workgroup_most;    /* invocations of any workgroup, where the subgroup is known */
     uint32_t unit_local;        /* embedding, quantisation: a unit of 32 an invocation */
     uint32_t row_local;         /* norms, heads: a row or head a workgroup */
     uint32_t attention_local, attention_queries;       /* keys a block, queries a workgroup */

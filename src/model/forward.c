@@ -105,7 +105,7 @@ vklm_status vki_activations_init(vki_activations *activations, vklm_device *devi
     *activations = (vki_activations){.device = device, .rows = rows};
     const vki_heads heads = heads_of(hparams, false);
     const uint64_t partial = vki_max(vki_attention_scratch(&heads, rows, splits),
-                                     vki_max(VKI_MAX_BATCH * VKI_ARGMAX_GROUPS, vki_logit_parts(hparams)) * 8);
+                                     VKI_MAX_BATCH * vki_max(VKI_ARGMAX_GROUPS, vki_logit_parts(hparams)) * 8);
     /* one block; each of the seven parts may be rounded up */
     vki_pool_init(&activations->pool, device, "the activations",
                   rows * vki_activation_row_bytes(hparams) + partial + 7 * VKI_PLANE_ALIGNMENT);

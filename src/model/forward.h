@@ -54,12 +54,15 @@ vklm_status vki_forward_layers(const vki_pass *pass, vklm_error *error);
 /* Final norm and head of rows first .. first + logits.rows - 1 of x (at most VKI_MAX_BATCH). */
 vklm_status vki_forward_head(const vki_pass *pass, uint32_t first, vki_span logits, vklm_error *error);
 
-/* The whole pass of one row, by fewer dispatches, where the model and the device allow it. logits: f32 [V];
- * parts: the largest logit and its id of each 32, or 0. */
-bool vki_forward_row_fits(const vki_weights *weights, const vki_kernels *kernels);
-vklm_status vki_forward_row(const vki_pass *pass, uint64_t logits, uint64_t parts, vklm_error *error);
+/* The same for up to VKI_MAX_BATCH rows by fewer dispatches, where the model and the device allow it: all rows go
+ * on to the head's door, which is vki_forward_rows_head. A row's results are the same to the bit in every batch
+ * (with as many attention splits). parts: of each row the largest logit and its id of each 32, or 0. */
+bool vki_forward_rows_fits(const vki_weights *weights, const vki_kernels *kernels);
+vklm_status vki_forward_rows(const vki_pass *pass, vklm_error *error);
+vklm_status vki_forward_rows_head(const vki_pass *pass, uint32_t first, vki_span logits, uint64_t parts,
+                                  vklm_error *error);
 
-/* How many parts vki_forward_row makes. */
+/* How many parts vki_forward_rows_head makes of a row. */
 static inline uint32_t vki_logit_parts(const vki_hparams *hparams)
 {
     return (hparams->n_vocab + 31) / 32;

@@ -24,8 +24,9 @@ vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t 
     if (!greedy) logits.address = model->host_logits.address;
     vki_plan_clear(&model->plan);
     model->kernels.plan = &model->plan;
-    if (model->row_fits) {
-        TRY(vki_forward_row(&pass, logits.address, greedy ? parts : 0, error));
+    if (model->rows_fit) {
+        TRY(vki_forward_rows(&pass, error));
+        TRY(vki_forward_rows_head(&pass, 0, logits, greedy ? parts : 0, error));
     } else {
         TRY(vki_forward_layers(&pass, error));
         TRY(vki_forward_head(&pass, 0, logits, error));
@@ -34,7 +35,7 @@ vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t 
     return vki_advance(&model->kernels,
                        &(vki_advance_args){.logits = logits, .n_vocab = h->n_vocab,
                                            .state = model->decode.state.address, .partial = parts,
-                                           .parts = model->row_fits ? vki_logit_parts(h) : 0,
+                                           .parts = model->rows_fit ? vki_logit_parts(h) : 0,
                                            .ring = model->ring.address, .greedy = true},
                        error);
 }

@@ -74,7 +74,7 @@ struct vklm_model {
     vki_job job;
     vklm_session *sessions;    /* linked, borrowed */
     vklm_session *last_turn;   /* who ran last; may be NULL */
-    bool row_fits;             /* decode runs vki_forward_row */
+    bool rows_fit;             /* decode and short prompts run vki_forward_rows */
     bool kv_f32_ready;         /* pipelines for f32 caches exist */
 };
 

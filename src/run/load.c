@@ -25,12 +25,23 @@ static vklm_status plan_prompt(vklm_model *model, uint32_t rows, bool kv_f32, vk
     return vki_logits_plan(model, &chunk, 0, (uint32_t)vki_min(rows, VKI_LOGIT_ROWS), true, error);
 }
 
+/* A long prompt, of which one row goes through the end of the last layer; and every group of rows' logits. */
+static vklm_status plan_long_prompt(vklm_model *model, bool kv_f32, vklm_error *error)
+{
+    const vki_chunk chunk = {kv_f32, 0, model->chunk_rows, 1};
+    TRY(vki_chunk_plan(model, &chunk, error));
+    for (uint32_t rows = 1; rows <= VKI_LOGIT_ROWS; rows++)
+        TRY(vki_logits_plan(model, &chunk, 0, rows, true, error));
+    return VKLM_OK;
+}
+
 /* Every form that chunks, groups of logits and decode steps can have. What kernels choose by the number of rows
  * changes among the few that logits groups have, and at or beside powers of two. Long chunks come first: their
  * kernels take compilers longest, and are better not the last that a thread begins. */
 static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
 {
     TRY(plan_prompt(model, model->chunk_rows, kv_f32, error));
+    TRY(plan_long_prompt(model, kv_f32, error));
     for (uint32_t splits = VKI_MAX_SPLITS; splits > 0; splits /= 2)
         for (int greedy = 0; greedy < 2; greedy++)
             TRY(vki_step_plan(model, kv_f32, greedy, splits * model->kernels.tuning.split_keys, error));
@@ -150,7 +161,7 @@ static vklm_status begin_pipelines(void *user, vklm_error *error)
 {
     load_state *l = user;
     vklm_model *model = l->model;
-    model->row_fits = vki_forward_row_fits(&model->weights, &model->kernels);
+    model->rows_fit = vki_forward_rows_fits(&model->weights, &model->kernels);
     TRY(create_buffers(model, error));
     TRY(start_pipelines(model, false, model->threads - 1, error));
     TRY(read_vocab(model, &l->gguf, error));

@@ -14,12 +14,18 @@ static vki_pass chunk_pass(vklm_model *model, const vki_chunk *chunk)
     };
 }
 
+/* Whether the chunk goes through products with prologues and epilogues. */
+static bool is_short(const vklm_model *model, const vki_chunk *chunk)
+{
+    return model->rows_fit && chunk->rows <= model->kernels.tuning.prompt_rows;
+}
+
 vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error *error)
 {
     const vki_pass pass = chunk_pass(model, chunk);
     vki_plan_clear(&model->plan);
     model->kernels.plan = &model->plan;
-    return vki_forward_layers(&pass, error);
+    return is_short(model, chunk) ? vki_forward_rows(&pass, error) : vki_forward_layers(&pass, error);
 }
 
 vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool greedy,
@@ -28,14 +34,18 @@ vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t 
     vki_span logits = {model->host_logits.address, group, model->logits.stride};
     if (greedy) logits.address = model->logits.address;
     const vki_pass pass = chunk_pass(model, chunk);
+    const uint64_t parts = model->prefill.partial;
+    const bool rows = is_short(model, chunk);
     model->kernels.plan = &model->plan;
-    TRY(vki_forward_head(&pass, row, logits, error));
+    if (rows) TRY(vki_forward_rows_head(&pass, row, logits, greedy ? parts : 0, error));
+    else TRY(vki_forward_head(&pass, row, logits, error));
     if (!greedy) return VKLM_OK;
     return vki_advance(&model->kernels,
                        &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
                                            .state = model->prefill.state.address +
                                                     (uint64_t)row * VKI_ROW_STATE_BYTES,
-                                           .partial = model->prefill.partial,
+                                           .partial = parts,
+                                           .parts = rows ? vki_logit_parts(&model->weights.hparams) : 0,
                                            .ring = model->ring.address, .greedy = true},
                        error);
 }
