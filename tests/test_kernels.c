@@ -388,8 +388,9 @@ START_TEST(tiles_are_made_of_whole_parts)
         const uint32_t lanes = 8u << i / 4, n = lanes < 16 ? 8 : 16;
         const vki_limits limits = {
             .vendor = vendors[i % 4], .subgroup_min = lanes, .subgroup_size = lanes, .subgroup_max = lanes,
-            .subgroup_control = true, .is_discrete = true, .fast_packed_dot = true, .shared_bytes = 32768,
-            .max_workgroup_invocations = 1024, .coop_f16 = {8, n, 16}, .coop_s8 = {8, n, 32}};
+            .subgroup_control = true, .max_workgroup_subgroups = 64, .max_workgroup_invocations = 1024,
+            .is_discrete = true, .fast_packed_dot = true, .shared_bytes = 32768,
+            .coop_f16 = {8, n, 16}, .coop_s8 = {8, n, 32}};
         const vki_tuning t = vki_tuning_for(&limits);
         ck_assert_int_ne(t.block8.structure, VKI_DIRECT);
         for (const vki_block *b = &t.block; b; b = b == &t.block ? &t.block8 : NULL) {

@@ -19,6 +19,7 @@ typedef struct vki_limits {
     uint32_t subgroup_min, subgroup_max;
     bool subgroup_fixed;               /* the device has one size only, asked for or not */
     bool subgroup_control;             /* a pipeline may ask for a size, and for full subgroups */
+    bool full_subgroups;               /* a pipeline may ask for full subgroups of the default size */
     uint32_t max_workgroup_subgroups;  /* where a size is asked for */
     uint32_t subgroup_operations;      /* VkSubgroupFeatureFlags in compute */
     uint32_t max_workgroup_invocations;

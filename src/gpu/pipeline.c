@@ -99,6 +99,13 @@ static bool can_require_size(const vki_limits *limits, const vki_pipeline_key *k
            local / size <= limits->max_workgroup_subgroups;
 }
 
+/* Whether it may ask for full subgroups on a device of one size, which cooperative matrices must. */
+static bool can_require_full(const vki_limits *limits, const vki_pipeline_key *key)
+{
+    const uint32_t local = key->n_spec ? key->spec[0] : 0;
+    return limits->full_subgroups && limits->subgroup_fixed && local && local % limits->subgroup_size == 0;
+}
+
 /* On any thread: it calls the driver alone, with memory of its own. */
 static void make_pipeline(const vklm_device *device, vki_pipeline *item)
 {
@@ -114,11 +121,12 @@ static void make_pipeline(const vklm_device *device, vki_pipeline *item)
         .requiredSubgroupSize = key->subgroup_size,
     };
     const bool require = can_require_size(&device->limits, key);
+    const bool full = require || can_require_full(&device->limits, key);
     const VkComputePipelineCreateInfo create = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                   .pNext = require ? &size : NULL,
-                  .flags = require ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+                  .flags = full ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
                   .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                   .module = item->module,
                   .pName = "main",

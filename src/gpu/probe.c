@@ -266,6 +266,7 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .subgroup_max = control_usable ? control.maxSubgroupSize : v11.subgroupSize,
         .subgroup_control = control_usable,
         .subgroup_fixed = probe->has_size_control && control.minSubgroupSize == control.maxSubgroupSize,
+        .full_subgroups = features.size_control.computeFullSubgroups,
         .max_workgroup_subgroups = control.maxComputeWorkgroupSubgroups,
         .subgroup_operations = v11.subgroupSupportedOperations,
         .max_workgroup_invocations = limits->maxComputeWorkGroupInvocations,

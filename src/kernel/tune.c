@@ -72,7 +72,8 @@ bool vki_block_fits(vki_block *block, bool int8, uint32_t subgroup, const vki_li
     const vki_matrix_size size = int8 ? limits->coop_s8 : limits->coop_f16;
     block->size = size;
     const bool divides = size.m && block->part_rows % size.m == 0 && block->part_cols % size.n == 0;
-    const bool has_lanes = subgroup && (limits->vendor != INTEL || subgroup == limits->subgroup_min);
+    const bool full = limits->subgroup_control ? parts <= limits->max_workgroup_subgroups : limits->full_subgroups;
+    const bool has_lanes = subgroup && full && (limits->vendor != INTEL || subgroup == limits->subgroup_min);
     return divides && has_lanes && parts * subgroup <= limits->max_workgroup_invocations &&
            bytes + parts * size.m * size.n * 4 <= limits->shared_bytes &&
            vki_shader_find(int8 ? "matmul_coop8_q8_0" : "matmul_coop_f16") != NULL;
