@@ -11,10 +11,11 @@
 // and the rescaling are those of online softmax (Milakov and Gimelshein 2018; FlashAttention).
 // grid: workgroup x = group of HEADS heads, y = tile of ROWS rows, z = split of the keys.
 // constants: 0 local size, 1 ONE_SUBGROUP, 2 HEAD, 3 HEAD_PAD, 4 KV_F32, 5 HEADS, 6 ROWS,
-// 7 DIMS (even, local size * DIMS >= HEAD), 8 OUT_INT8. The local size divides KV_PAGE_KEYS.
+// 7 DIMS (even, local size * DIMS >= HEAD), 8 OUT_INT8, 9 KEY_STEP (even, divides the local size, which divides KV_PAGE_KEYS).
 // Sums in f32. CPU twin: ref_attention.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
+#include "lib/kv.glsl"
 #include "lib/quantize.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -26,42 +27,30 @@ layout(constant_id = 5) const uint HEADS = 1;
 layout(constant_id = 6) const uint ROWS = 1;
 layout(constant_id = 7) const uint DIMS = 2;
 layout(constant_id = 8) const bool OUT_INT8 = false;
+layout(constant_id = 9) const uint KEY_STEP = 2;
 layout(push_constant, std430) uniform Push { attention_push pc; };
 
 const uint QUERIES = HEADS * ROWS;
 const uint KEYS = gl_WorkGroupSize.x;  // of a block
+const uint DIM_STEP = HEAD_PAD % (4 * KEY_STEP) == 0 ? 4 * KEY_STEP : 8; // unrolled, as KEY_STEP is
 const uint MAX_SUBGROUPS = 16;         // 64 invocations at the narrowest subgroup of 4
-shared float weights[QUERIES * KEYS];
+shared float weights[ONE_SUBGROUP ? 1 : QUERIES * KEYS];
 shared float parts[QUERIES * MAX_SUBGROUPS];
 shared float finished[OUT_INT8 ? QUERIES * HEAD : 1];
-
-// Byte offset of value `at` of a key: k heads first, then v heads.
-uint kv_offset(uint head, uint key, uint at)
-{
-    return ((head * KV_PAGE_KEYS + key) * HEAD_PAD + at) * (KV_F32 ? 4u : 2u);
-}
-
-void load_key8(uint64_t page, uint offset, out vec4 low, out vec4 high)
-{
-    if (KV_F32) {
-        low = load_vec4(page, offset);
-        high = load_vec4(page, offset + 16u);
-    } else {
-        unpack_half8(load_uvec4(page, offset), low, high);
-    }
-}
-
-vec2 load_value2(uint64_t page, uint offset)
-{
-    return KV_F32 ? load_vec2(page, offset) : load_half2(page, offset);
-}
 
 // Each query's maximum or sum over the workgroup. The loop over subgroups is the outer one: a loop that holds
 // another is not unrolled, and then the array would live in memory.
 void reduce(inout float value[QUERIES], bool add)
 {
+    if (ONE_SUBGROUP) { // all of it is known to take part; subgroupMax is a loop over lanes in software Vulkan
+        [[unroll]] for (uint mask = 1; mask < KEYS; mask <<= 1)
+            [[unroll]] for (uint i = 0; i < QUERIES; i++) {
+                const float other = subgroupShuffleXor(value[i], mask);
+                value[i] = add ? value[i] + other : max(value[i], other);
+            }
+        return;
+    }
     [[unroll]] for (uint i = 0; i < QUERIES; i++) value[i] = add ? subgroupAdd(value[i]) : subgroupMax(value[i]);
-    if (ONE_SUBGROUP) return;
     if (subgroupElect())
         [[unroll]] for (uint i = 0; i < QUERIES; i++) parts[i * MAX_SUBGROUPS + gl_SubgroupID] = value[i];
     barrier();
@@ -101,51 +90,68 @@ void main()
     }
     [[unroll]] for (uint i = 0; i < QUERIES * DIMS / 2; i++) sums[i] = vec2(0.0);
 
+    const uint64_t q = pc.q;
+    const uint window = pc.window, page_layer = pc.page_layer, value_head = pc.n_head_kv + kv_head;
     for (uint block = begin; block < end; block++) {
         const uint block_key = block * KEYS, key = block_key + lane;
         const uint in_page = block_key % KV_PAGE_KEYS;
-        const uint64_t page = InAddress(newest.pages + (block_key / KV_PAGE_KEYS) * 8u).v + pc.page_layer;
+        // Software Vulkan runs through a loop's end with no lane left: the page is one that is there all the same.
+        const uint64_t page = InAddress(newest.pages + (min(block_key, newest.position) / KV_PAGE_KEYS) * 8u).v + page_layer;
 
         float score[QUERIES], block_highest[QUERIES];
         [[unroll]] for (uint i = 0; i < QUERIES; i++) score[i] = 0.0;
-        const uint key_at = kv_offset(kv_head, in_page + lane, 0);
-        for (uint at = 0; at < HEAD_PAD; at += 8) {
-            vec4 low, high;
-            load_key8(page, key_at + at * (KV_F32 ? 4u : 2u), low, high);
-            [[unroll]] for (uint i = 0; i < QUERIES; i++)
-                score[i] += dot(low, load_vec4(pc.q, q_at[i] + at * 4u)) + dot(high, load_vec4(pc.q, q_at[i] + at * 4u + 16u));
+        const uint key_at = kv_element(kv_head, in_page + lane, HEAD_PAD);
+        for (uint first = 0; first < HEAD_PAD; first += DIM_STEP) {
+            [[unroll]] for (uint step = 0; step < DIM_STEP; step += 8) {
+                const uint at = first + step;
+                vec4 low, high;
+                load_kv8(page, KV_F32, key_at + at, low, high);
+                [[unroll]] for (uint i = 0; i < QUERIES; i++)
+                    score[i] += dot(low, load_vec4(q, q_at[i] + at * 4u)) + dot(high, load_vec4(q, q_at[i] + at * 4u + 16u));
+            }
         }
         [[unroll]] for (uint i = 0; i < QUERIES; i++) {
-            const bool visible = key <= position[i] && (pc.window == 0 || position[i] - key < pc.window);
+            const bool visible = key <= position[i] && (window == 0 || position[i] - key < window);
             score[i] = visible ? score[i] : LOWEST;
             block_highest[i] = score[i];
         }
         reduce(block_highest, false);
-        [[unroll]] for (uint i = 0; i < QUERIES; i++) {
-            const float now = max(highest[i], block_highest[i]);
-            // A row that has seen no key yet keeps weight 0 and must not make inf - inf.
-            const float shift = now == LOWEST ? 0.0 : now;
-            const float scale = exp(highest[i] - shift), weight = exp(score[i] - shift);
-            highest[i] = now;
-            total[i] = total[i] * scale + weight;
-            weights[i * KEYS + lane] = weight;
-            [[unroll]] for (uint d = 0; d < DIMS / 2; d++) sums[i * (DIMS / 2) + d] *= scale;
+        bool rises = false;
+        [[unroll]] for (uint i = 0; i < QUERIES; i++) rises = rises || block_highest[i] > highest[i];
+        if (rises) { // seldom, after the first blocks; the same in all lanes
+            [[unroll]] for (uint i = 0; i < QUERIES; i++) {
+                const float now = max(highest[i], block_highest[i]);
+                const float scale = exp(highest[i] - now);
+                highest[i] = now;
+                total[i] *= scale;
+                [[unroll]] for (uint d = 0; d < DIMS / 2; d++) sums[i * (DIMS / 2) + d] *= scale;
+            }
         }
-        barrier();
-        // Keys behind the newest position were never written: they are not read.
-        const uint keys = min(KEYS, newest.position + 1 - block_key);
+        [[unroll]] for (uint i = 0; i < QUERIES; i++) {
+            // A row that has seen no key yet keeps weight 0.
+            score[i] = exp(score[i] - (highest[i] == LOWEST ? 0.0 : highest[i]));
+            total[i] += score[i];
+            if (!ONE_SUBGROUP) weights[i * KEYS + lane] = score[i];
+        }
+        if (!ONE_SUBGROUP) barrier();
+        // Keys behind the newest position were never written: the newest is read for them, with a weight of 0.
+        const uint last_key = min(KEYS - 1, newest.position - block_key);
         const uint dim = lane * DIMS;
-        if (dim < HEAD) {
-            for (uint j = 0; j < keys; j++) {
-                const uint value_at = kv_offset(pc.n_head_kv + kv_head, in_page + j, dim);
-                [[unroll]] for (uint d = 0; d < DIMS / 2; d++) {
-                    const vec2 value = load_value2(page, value_at + d * (KV_F32 ? 8u : 4u));
-                    [[unroll]] for (uint i = 0; i < QUERIES; i++)
-                        sums[i * (DIMS / 2) + d] += weights[i * KEYS + j] * value;
+        if (HEAD == KEYS * DIMS || dim < HEAD) {
+            for (uint first = 0; first <= last_key; first += KEY_STEP) {
+                [[unroll]] for (uint step = 0; step < KEY_STEP; step++) {
+                    const uint j = first + step;
+                    const uint value_at = kv_element(value_head, in_page + min(j, last_key), HEAD_PAD) + dim;
+                    [[unroll]] for (uint d = 0; d < DIMS / 2; d++) {
+                        const uint at = value_at + 2 * d;
+                        const vec2 value = KV_F32 ? load_vec2(page, at * 4u) : load_half2(page, at * 2u);
+                        [[unroll]] for (uint i = 0; i < QUERIES; i++)
+                            sums[i * (DIMS / 2) + d] += (ONE_SUBGROUP ? subgroupShuffle(score[i], j) : weights[i * KEYS + j]) * value;
+                    }
                 }
             }
         }
-        barrier();
+        if (!ONE_SUBGROUP) barrier();
     }
 
     reduce(total, true); // the loop's last barrier stands between the two uses of `parts`

@@ -21,10 +21,24 @@ uint64_t kv_page(row_state state, uint page_layer)
     return InAddress(state.pages + (state.position / KV_PAGE_KEYS) * 8u).v + page_layer;
 }
 
-// Two values of a head: k heads first, then v heads, each [KV_PAGE_KEYS][head_pad].
+// The first value of a key in its page: k heads first, then v heads, each [KV_PAGE_KEYS][head_pad].
+uint kv_element(uint head, uint key, uint head_pad) { return (head * KV_PAGE_KEYS + key) * head_pad; }
+
+// Eight values from `element` on, a multiple of 8.
+void load_kv8(uint64_t page, bool f32, uint element, out vec4 low, out vec4 high)
+{
+    if (f32) {
+        low = load_vec4(page, element * 4u);
+        high = load_vec4(page, element * 4u + 16u);
+    } else {
+        unpack_half8(load_uvec4(page, element * 2u), low, high);
+    }
+}
+
+// Two values of a head.
 void store_kv(uint64_t page, bool f32, uint head_pad, uint head, uint key, uint at, vec2 value)
 {
-    const uint element = (head * KV_PAGE_KEYS + key) * head_pad + at;
+    const uint element = kv_element(head, key, head_pad) + at;
     if (f32) OutVec2(page + element * 4u).v = value;
     else OutUint(page + element * 2u).v = packHalf2x16(value);
 }

@@ -115,28 +115,58 @@ static attention_tile choose_tile(const vki_tuning *tuning, const vki_attention_
     return tile;
 }
 
-vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, vklm_error *error)
+/* A shader with its constants, and what one workgroup takes. */
+typedef struct attention_variant {
+    const char *shader;
+    uint32_t spec[10], n_spec;
+    uint32_t heads, rows;
+} attention_variant;
+
+/* An invocation is a row: shaders/attention_rows.comp. Of the heads of a kv head so many that an unrolled step keeps
+ * within attention_row_values. */
+static attention_variant rows_variant(const vki_tuning *tuning, const vki_heads *h)
+{
+    const uint32_t group = h->n_head / h->n_head_kv, local = tuning->attention_local;
+    uint32_t heads = 1, keys = 1;
+    for (uint32_t i = 2; i * h->pad * 2 <= tuning->attention_row_values; i++)
+        if (group % i == 0) heads = i;
+    while (keys * 2 * heads * h->pad <= tuning->attention_row_values && keys < 4) keys *= 2;
+    return (attention_variant){"attention_rows", {local, h->d_head, h->pad, h->kv_f32, heads, keys}, 6, heads, local};
+}
+
+static attention_variant choose_variant(const vki_kernels *kernels, const vki_attention_args *args)
 {
     const vki_heads *h = &args->heads;
     const vki_tuning *tuning = &kernels->tuning;
-    const attention_tile tile = choose_tile(tuning, args);
     assert(VKI_KV_PAGE_KEYS % tuning->attention_local == 0);
+    if (tuning->attention_rows && args->q.rows >= tuning->attention_rows && args->one_sequence && args->splits == 1 &&
+        !args->next.address)
+        return rows_variant(tuning, h);
+    const attention_tile tile = choose_tile(tuning, args);
+    return (attention_variant){
+        "attention",
+        {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local), h->d_head, h->pad, h->kv_f32,
+         tile.heads, tile.rows, tile.dims, args->next.int8 && args->splits == 1, tuning->attention_step},
+        10, tile.heads, tile.rows};
+}
+
+vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, vklm_error *error)
+{
+    const vki_heads *h = &args->heads;
+    const attention_variant v = choose_variant(kernels, args);
     const uint32_t rows = args->q.rows;
-    const uint32_t spec[] = {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local),
-                             h->d_head, h->pad, h->kv_f32, tile.heads, tile.rows, tile.dims,
-                             args->next.int8 && args->splits == 1};
     assert(!args->next.address || (args->next.rows == rows && args->next.width == h->n_head * h->d_head));
     const vki_range partial =
         vki_range_of(args->partial, vki_attention_scratch(h, rows, args->splits));
     const uint64_t seen = args->window ? vki_min(args->window, args->keys) : args->keys;
     vki_dispatch dispatch = {
         .name = "attention",
-        .grid = {h->n_head / tile.heads, (uint32_t)vki_div_up(rows, tile.rows), args->splits},
+        .grid = {h->n_head / v.heads, (uint32_t)vki_div_up(rows, v.rows), args->splits},
         .n_reads = 3,
         .reads = {vki_span_range(args->q), vki_cache_range(kernels->layer),
                   vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES)},
         .n_writes = 1, .writes = {args->splits == 1 ? out_range(args) : partial},
-        .cost_bytes = vki_div_up(rows, tile.rows) * seen * h->n_head_kv * h->pad * (h->kv_f32 ? 8 : 4),
+        .cost_bytes = vki_div_up(rows, v.rows) * seen * h->n_head_kv * h->pad * (h->kv_f32 ? 8 : 4),
         .cost_flops = 4ull * rows * seen * h->n_head * h->d_head,
     };
     const struct attention_push push = {
@@ -146,7 +176,7 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
         .out_stride = out_stride(args), .page_layer = kernels->layer * h->layer_bytes,
         .window = args->window, .splits = args->splits,
     };
-    TRY(vki_find_pipeline(kernels, "attention", spec, 9, error, &dispatch.pipeline));
+    TRY(vki_find_pipeline(kernels, v.shader, v.spec, v.n_spec, error, &dispatch.pipeline));
     TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));
     return args->splits == 1 ? VKLM_OK : merge_splits(kernels, args, partial, error);
 }

@@ -17,7 +17,8 @@ static const vki_tuning software = {
     .row_cols = 8, .row_cols8 = 8, .few_cols = 2, .join_lanes = 1, .prompt_rows = 1,
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
-    .attention_local = 16, .attention_queries = 24, .attention_values = 128,
+    .attention_local = 0, .attention_queries = 24, .attention_values = 128, .attention_step = 4,
+    .attention_rows = 5, .attention_row_values = 384,
     .split_keys = 1024,
     .argmax_local = 0,
 };
@@ -31,7 +32,7 @@ static const vki_tuning gpu = {
     .row_cols = 4, .row_cols8 = 8, .few_cols = 8, .join_lanes = 8, .prompt_rows = 1,
     .unit_local = 64,
     .row_local = 128,
-    .attention_local = 64, .attention_queries = 8, .attention_values = 32,
+    .attention_local = 64, .attention_queries = 8, .attention_values = 32, .attention_step = 2,
     .split_keys = 256,
     .argmax_local = 256,
 };

@@ -41,6 +41,9 @@ typedef struct vki_tuning {
     uint32_t row_local;         /* norms, heads: a row or head a workgroup */
     uint32_t attention_local, attention_queries;       /* keys a block, queries a workgroup */
     uint32_t attention_values;  /* sums an invocation may hold: queries * head values of a lane */
+    uint32_t attention_step;    /* keys of an unrolled step */
+    uint32_t attention_rows;    /* from so many rows of one sequence on, a row an invocation; 0: never */
+    uint32_t attention_row_values; /* then: query values times keys of an unrolled step, at most */
     uint32_t split_keys;        /* keys of one split of decode attention */
     uint32_t argmax_local;
 } vki_tuning;
