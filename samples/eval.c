@@ -53,6 +53,7 @@ static int parse(eval *e, int argc, char **argv)
         {ARGS_INTEGER, "--chunk", "T", &e->chunk, 1, 512,
          "Digest at most T tokens of the prompt at once. Default: the library's choice."},
         SETUP_OPTIONS(&e->setup, "-d, --device"),
+        CACHE_OPTION(&e->setup),
     };
     const args_program program = {
         .name = e->setup.program,

@@ -62,6 +62,43 @@ void reduce(inout float value[QUERIES], bool add)
         }
 }
 
+// Writes the sums of this split, or, where it is the only one, the result.
+void store_results(uint lane, uint first_head, uint first_row, uint last_row, float highest[QUERIES],
+                   float total[QUERIES], vec2 sums[QUERIES * DIMS / 2])
+{
+    const bool whole = pc.splits == 1;
+    const uint64_t target = whole ? pc.out_ : pc.partial;
+    [[unroll]] for (uint i = 0; i < QUERIES; i++) {
+        const uint row = first_row + i / HEADS, head = first_head + i % HEADS;
+        const uint target_at = whole ? row * pc.out_stride + head * HEAD
+                                     : ((row * pc.n_head + head) * pc.splits + gl_WorkGroupID.z) * (HEAD + 2);
+        const float scale = whole ? 1.0 / total[i] : 1.0;
+        if (row <= last_row) {
+            [[unroll]] for (uint d = 0; d < DIMS; d++) {
+                const uint dim = lane * DIMS + d;
+                const float value = scale * sums[i * (DIMS / 2) + d / 2][d % 2];
+                if (dim >= HEAD) continue;
+                if (OUT_INT8 && whole) finished[i * HEAD + dim] = value;
+                else store_float(target, (target_at + dim) * 4u, value);
+            }
+            if (!whole && lane == 0) {
+                store_float(target, (target_at + HEAD) * 4u, highest[i]);
+                store_float(target, (target_at + HEAD + 1) * 4u, total[i]);
+            }
+        }
+    }
+    if (!OUT_INT8 || !whole) return;
+    barrier();
+    for (uint block = lane; block < QUERIES * HEAD / 32u; block += gl_WorkGroupSize.x) {
+        vec4 x[8];
+        [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
+        const uint i = block * 32u / HEAD, row = first_row + i / HEADS;
+        const uint64_t out_row = pc.out_ + row * pc.out_stride * 4u;
+        if (row <= last_row)
+            store_block(out_row, out_row + pc.n_head * HEAD, (first_head + i % HEADS) * HEAD + block * 32u % HEAD, x);
+    }
+}
+
 void main()
 {
     const uint lane = gl_LocalInvocationID.x;
@@ -136,18 +173,17 @@ void main()
         if (!ONE_SUBGROUP) barrier();
         // Keys behind the newest position were never written: the newest is read for them, with a weight of 0.
         const uint last_key = min(KEYS - 1, newest.position - block_key);
-        const uint dim = lane * DIMS;
-        if (HEAD == KEYS * DIMS || dim < HEAD) {
-            for (uint first = 0; first <= last_key; first += KEY_STEP) {
-                [[unroll]] for (uint step = 0; step < KEY_STEP; step++) {
-                    const uint j = first + step;
-                    const uint value_at = kv_element(value_head, in_page + min(j, last_key), HEAD_PAD) + dim;
-                    [[unroll]] for (uint d = 0; d < DIMS / 2; d++) {
-                        const uint at = value_at + 2 * d;
-                        const vec2 value = KV_F32 ? load_vec2(page, at * 4u) : load_half2(page, at * 2u);
-                        [[unroll]] for (uint i = 0; i < QUERIES; i++)
-                            sums[i * (DIMS / 2) + d] += (ONE_SUBGROUP ? subgroupShuffle(score[i], j) : weights[i * KEYS + j]) * value;
-                    }
+        // A lane behind the head takes part, since others read its weights; what it sums is not stored.
+        const uint dim = min(lane * DIMS, HEAD_PAD - DIMS);
+        for (uint first = 0; first <= last_key; first += KEY_STEP) {
+            [[unroll]] for (uint step = 0; step < KEY_STEP; step++) {
+                const uint j = first + step;
+                const uint value_at = kv_element(value_head, in_page + min(j, last_key), HEAD_PAD) + dim;
+                [[unroll]] for (uint d = 0; d < DIMS / 2; d++) {
+                    const uint at = value_at + 2 * d;
+                    const vec2 value = KV_F32 ? load_vec2(page, at * 4u) : load_half2(page, at * 2u);
+                    [[unroll]] for (uint i = 0; i < QUERIES; i++)
+                        sums[i * (DIMS / 2) + d] += (ONE_SUBGROUP ? subgroupShuffle(score[i], j) : weights[i * KEYS + j]) * value;
                 }
             }
         }
@@ -155,35 +191,5 @@ void main()
     }
 
     reduce(total, true); // the loop's last barrier stands between the two uses of `parts`
-    const bool whole = pc.splits == 1;
-    const uint64_t target = whole ? pc.out_ : pc.partial;
-    [[unroll]] for (uint i = 0; i < QUERIES; i++) {
-        const uint row = first_row + i / HEADS, head = first_head + i % HEADS;
-        const uint target_at = whole ? row * pc.out_stride + head * HEAD
-                                     : ((row * pc.n_head + head) * pc.splits + gl_WorkGroupID.z) * (HEAD + 2);
-        const float scale = whole ? 1.0 / total[i] : 1.0;
-        if (row <= last_row) {
-            [[unroll]] for (uint d = 0; d < DIMS; d++) {
-                const uint dim = lane * DIMS + d;
-                const float value = scale * sums[i * (DIMS / 2) + d / 2][d % 2];
-                if (dim >= HEAD) continue;
-                if (OUT_INT8 && whole) finished[i * HEAD + dim] = value;
-                else store_float(target, (target_at + dim) * 4u, value);
-            }
-            if (!whole && lane == 0) {
-                store_float(target, (target_at + HEAD) * 4u, highest[i]);
-                store_float(target, (target_at + HEAD + 1) * 4u, total[i]);
-            }
-        }
-    }
-    if (!OUT_INT8 || !whole) return;
-    barrier();
-    for (uint block = lane; block < QUERIES * HEAD / 32u; block += gl_WorkGroupSize.x) {
-        vec4 x[8];
-        [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
-        const uint i = block * 32u / HEAD, row = first_row + i / HEADS;
-        const uint64_t out_row = pc.out_ + row * pc.out_stride * 4u;
-        if (row <= last_row)
-            store_block(out_row, out_row + pc.n_head * HEAD, (first_head + i % HEADS) * HEAD + block * 32u % HEAD, x);
-    }
+    store_results(lane, first_head, first_row, last_row, highest, total, sums);
 }

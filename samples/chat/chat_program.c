@@ -94,6 +94,7 @@ static int parse(chat_options *o, int argc, char **argv)
         {ARGS_INTEGER, "--seed", "N", &o->seed, 0, 9007199254740992.0,
          "Makes a run repeatable; 0: another each time. Default: 0."},
         SETUP_OPTIONS(&o->setup, "-d, --device"),
+        CACHE_OPTION(&o->setup),
     };
     const args_program program = {
         .name = o->setup.program,

@@ -58,10 +58,11 @@ typedef struct sample_setup {
      "Compile the shaders from DIR at start, for work on them; needs a library built for that."}, \
     {ARGS_INTEGER, "--threads", "N", &(setup)->threads, 0, 16,                                   \
      "Load with N threads. Default: one for each processor, at most 8."},                        \
-    {ARGS_FLAG, "--no-cache", NULL, &(setup)->no_cache, 0, 0,                                    \
-     "Keep no compiled pipelines in ${XDG_CACHE_HOME:-~/.cache}/vklm, and use none from there."}, \
     {ARGS_FLAG, "-v, --verbose", NULL, &(setup)->verbose, 0, 0,                                  \
      "Tell on stderr of the device and why it was chosen, the model, memory and speed."}
+#define CACHE_OPTION(setup)                                                                      \
+    {ARGS_FLAG, "--no-cache", NULL, &(setup)->no_cache, 0, 0,                                    \
+     "Keep no compiled pipelines in ${XDG_CACHE_HOME:-~/.cache}/vklm, and use none from there."}
 /* clang-format on */
 
 /* Whether the command line names a model; else complains of its use. */
