@@ -1,17 +1,15 @@
 #version 460
-// quantize.comp - activations as integers in blocks of 32, for products with quantised weights.
+// quantize.comp - activations as int8 in blocks of 32, for the packed dot product.
 //
 // in:  x      [rows][stride] f32, read: the blocks that hold the first `width` values
 // out: y      [rows][stride] int8, scales [rows][stride / 32] (d, d * sum of the bytes):
-//      d = max |x| / 127, byte = round(x / d); or, with WIDE, int16 of d = max |x| / 32767, and
-//      scales (d, d * sum, d * sum of the last 16, 0)
-// grid: workgroup x = local size blocks, y = row. constants: 0 local size, 1 WIDE. CPU twin: ref_quantize.
+//      d = max |x| / 127, byte = round(x / d)
+// grid: workgroup x = local size blocks, y = row. constants: 0 local size. CPU twin: ref_quantize.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
 #include "lib/quantize.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const bool WIDE = false;
 layout(push_constant, std430) uniform Push { quantize_push pc; };
 
 void main()
@@ -21,6 +19,5 @@ void main()
     const uint at = row * pc.stride + block * 32u;
     vec4 x[8];
     [[unroll]] for (uint i = 0; i < 8; i++) x[i] = load_vec4(pc.x, at * 4u + i * 16u);
-    if (WIDE) store_wide_block(pc.y, pc.scales, at, x);
-    else store_block(pc.y, pc.scales, at, x);
+    store_block(pc.y, pc.scales, at, x);
 }

@@ -5,7 +5,7 @@
 # includes format/q4_0.glsl. A new format is a name in `formats`, a file in format/ and a line there.
 #
 # A shader that requires an extension which the installed glslang does not know is left out.
-set(by_format embed matmul matmul8 matmul16 matmul_coop matmul_coop8 matmul_tile8 matvec matvec8)
+set(by_format embed matmul matmul8 matmul_coop matmul_coop8 matmul_tile8 matvec matvec8)
 set(float_formats f32 f16 bf16) # have no int8 variant
 set(formats ${float_formats} q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k)
 
@@ -74,7 +74,7 @@ foreach(source IN LISTS shader_files)
   elseif(name IN_LIST by_format)
     foreach(format IN LISTS formats)
       string(TOUPPER "${format}" upper)
-      if(name MATCHES "(8|16)$" AND format IN_LIST float_formats)
+      if(name MATCHES "8$" AND format IN_LIST float_formats)
         continue()
       endif()
       if(EXISTS "${shader_folder}/format/${format}.glsl")

@@ -40,51 +40,47 @@ static uint32_t rounded(uint32_t width)
     return (uint32_t)vki_round_up(width, 32);
 }
 
-/* Checks a block of 32 against its twin; x is then what the integers say, so that a product with them
+/* Checks a block of 32 against its twin; x is then what the bytes say, so that a product with them
  * can be compared as closely as any. */
-static void check_block(const kernel_fixture *f, float *x, const uint8_t *block, uint32_t value_bytes,
-                        const float *scale)
+static void check_block(const kernel_fixture *f, float *x, const int8_t *bytes, const float *scale)
 {
-    const int most = value_bytes == 2 ? 32767 : 127;
-    int wanted[32], sum = 0, last = 0;
-    const double d = ref_integers(x, most, wanted);
+    int8_t wanted[32];
+    double d;
+    int wanted_sum, sum = 0;
+    ref_quantize(x, wanted, &d, &wanted_sum);
     for (uint32_t i = 0; i < 32; i++) {
-        int16_t wide = 0;
-        memcpy(&wide, block + i * value_bytes, value_bytes);
-        const int value = value_bytes == 2 ? wide : (int8_t)wide;
         /* a quotient near one half may be rounded either way */
         const double part = d > 0 ? fabs(x[i] / d - nearbyint(x[i] / d)) : 0;
-        ck_assert_msg(abs(value - wanted[i]) <= (part > 0.499 - 1e-7 * most), "%s: %g of %g is %d, not %d",
-                      f->name, (double)x[i], d, value, wanted[i]);
-        sum += value;
-        if (i >= 16) last += value;
-        x[i] = scale[0] * (float)value;
+        ck_assert_msg(abs(bytes[i] - wanted[i]) <= (part > 0.499), "%s: %g of %g is %d, not %d",
+                      f->name, (double)x[i], d, bytes[i], wanted[i]);
+        sum += bytes[i];
+        x[i] = scale[0] * bytes[i];
     }
     ck_assert_double_le(fabs(scale[0] - d), 1e-6 * d);
-    ck_assert_double_le(fabs(scale[1] - d * sum), 1e-5 * d * most);
-    if (value_bytes == 2) ck_assert_double_le(fabs(scale[2] - d * last), 1e-5 * d * most);
+    ck_assert_double_le(fabs(scale[1] - d * sum), 1e-5 * d * 127);
 }
 
-/* The integers of x's first `width` columns, made on the device and checked. */
+/* The int8 form of x's first `width` columns, made on the device and checked. */
 static vki_span8 quantized(kernel_fixture *f, const operand *x, uint32_t width)
 {
-    const uint32_t rows = x->span.rows, stride = x->span.stride, size = vki_value_bytes(&f->kernels);
-    const vki_buffer *values = fixture_buffer(f, (uint64_t)rows * stride * size);
-    const vki_buffer *scales = fixture_buffer(f, (uint64_t)rows * stride * size / 4);
-    const vki_span8 x8 = {values->address, scales->address, rows, stride, size};
+    const uint32_t rows = x->span.rows, stride = x->span.stride;
+    const vki_buffer *bytes = fixture_buffer(f, (uint64_t)rows * stride);
+    const vki_buffer *scales = fixture_buffer(f, (uint64_t)rows * stride / 4);
+    const vki_span8 x8 = {bytes->address, scales->address, rows, stride};
     if (rows > 1) memset(x->at + stride, 0, 32 * sizeof *x->at); /* a block of zeros */
-    fixture_case(f, "%u rows of %u as integers of %u bytes", rows, width, size);
+    fixture_case(f, "%u rows of %u as int8", rows, width);
     CHECK_OK(vki_quantize(&f->kernels, x->span, width, x8, &error));
     fixture_check_reads(f, operand_range(x, 0, width));
-    fixture_check_writes(f, vki_range_of(values->address, values->size_bytes));
+    fixture_check_writes(f, vki_range_of(bytes->address, bytes->size_bytes));
     fixture_check_writes(f, vki_range_of(scales->address, scales->size_bytes));
     fixture_run(f);
     for (uint32_t at = 0; at < rows * stride && test_results_count(); at += 32) {
-        const uint8_t *block = values->mapped + at * size, *scale = scales->mapped + at * size / 4;
+        const int8_t *block = (const int8_t *)bytes->mapped + at;
+        const float *scale = (const float *)(const void *)scales->mapped + at / 16;
         if (at % stride < width)
-            check_block(f, x->at + at, block, size, (const float *)(const void *)scale);
+            check_block(f, x->at + at, block, scale);
         else
-            ck_assert_msg(fixture_untouched(block, 32 * size) && fixture_untouched(scale, 8 * size),
+            ck_assert_msg(fixture_untouched(block, 32) && fixture_untouched(scale, 8),
                           "%s: wrote behind the row at %u", f->name, at);
     }
     return x8;
@@ -117,7 +113,7 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
     const operand gate = e.gate ? fixture_output(f, n, y_stride) : none;
     const operand apart = e.residual == APART ? fixture_output(f, n, y_stride) : none;
     const vki_span8 x8 =
-        vki_matrix_reads_int8(&f->kernels, &m->matrix) ? quantized(f, &x, cols) : (vki_span8){0};
+        vki_matmul_reads_int8(&f->kernels, &m->matrix) ? quantized(f, &x, cols) : (vki_span8){0};
     fixture_fill(f, &gate, first, width);
     for (uint32_t i = 0; i < width && e.gate; i++)
         gate.at[first + i] *= i % 2 ? 100 : 10; /* saturates */
@@ -161,9 +157,8 @@ static void check_product(kernel_fixture *f, const test_matrix *m, uint32_t firs
                  cols, n, e.bias, e.gate, e.residual);
     CHECK_OK(vki_matmul(&f->kernels, &args, &error));
     if (reads(f, m, first, width, true)) {
-        const uint64_t bytes = (uint64_t)n * x8.stride * x8.value_bytes;
-        fixture_check_reads(f, vki_range_of(x8.values, bytes));
-        fixture_check_reads(f, vki_range_of(x8.scales, bytes / 4));
+        fixture_check_reads(f, vki_range_of(x8.bytes, (uint64_t)n * x8.stride));
+        fixture_check_reads(f, vki_range_of(x8.scales, (uint64_t)n * x8.stride / 4));
     }
     if (reads(f, m, first, width, false)) fixture_check_reads(f, operand_range(&x, 0, cols));
     fixture_check_reads(f, operand_range(&gate, first, width));
@@ -189,6 +184,7 @@ static bool open_for(kernel_fixture *f, kernel_tuning tuning, bool int8)
 {
     fixture_open(f, tuning);
     f->kernels.int8 = int8;
+    f->kernels.tuning.prompt_floats = false;
     if (!int8 || f->device->limits.fast_packed_dot) return true;
     fixture_close(f);
     return false;

@@ -21,7 +21,6 @@ const float LOWEST = -3.402823466e38; // stands for "none yet": no infinities, n
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer InUvec4 { uvec4 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InUvec2 { uvec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer InUint { uint v; };
-layout(buffer_reference, std430, buffer_reference_align = 2) readonly buffer InShort { int16_t v; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer InVec4 { vec4 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InVec2 { vec2 v; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer InFloat { float v; };
@@ -39,7 +38,6 @@ uvec2 load_uvec2(uint64_t base, uint offset) { return InUvec2(base + offset).v; 
 uint load_uint(uint64_t base, uint offset) { return InUint(base + offset).v; }
 // By way of its dword, which is inside the buffer too: software Vulkan reads 16 bits lane by lane, 32 bits all at once.
 uint load_ushort(uint64_t base, uint offset) { return (InUint(base + (offset & ~3u)).v >> (8u * (offset & 2u))) & 0xffffu; }
-int load_short(uint64_t base, uint offset) { return int(InShort(base + offset).v); }
 vec4 load_vec4(uint64_t base, uint offset) { return InVec4(base + offset).v; }
 vec2 load_vec2(uint64_t base, uint offset) { return InVec2(base + offset).v; }
 float load_float(uint64_t base, uint offset) { return InFloat(base + offset).v; }

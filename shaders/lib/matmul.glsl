@@ -23,6 +23,9 @@ float sum_over_lanes(float value)
 }
 
 float sums[ROWS * COLS];
+// What the loop needs of the push constants. Copies, as in weights.glsl.
+uint64_t x_base;
+uint x_at[COLS], first_weight, last_weight;
 
 #ifdef INT8_ACTIVATIONS
 // The products of one unit: bytes of all rows stay in registers while the columns go by.
@@ -31,7 +34,7 @@ void add_unit(uint first_row, uint first_col, uint unit)
     uvec4 a[ROWS], b[ROWS];
     vec3 scale[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++)
-        load_quants(weights_row(first_row + r), unit, a[r], b[r], scale[r]);
+        load_quants(min(first_weight + first_row + r, last_weight), unit, a[r], b[r], scale[r]);
     [[unroll]] for (uint c = 0; c < COLS; c++) {
         uvec4 xa, xb;
         vec2 x_scale;
@@ -47,20 +50,28 @@ void add_unit(uint first_row, uint first_col, uint unit)
     }
 }
 #else
+// The products of one unit, eight weights of a row at a time: they stay in registers while the columns go by.
 void add_unit(uint first_row, uint first_col, uint unit)
 {
-    uint x_at[COLS];
-    [[unroll]] for (uint c = 0; c < COLS; c++)
-        x_at[c] = (min(first_col + c, pc.cols - 1) * pc.x_stride + unit * 32u) * 4u;
-    vec4 x[8]; // of the only column: read once for all rows
-    if (COLS == 1)
-        [[unroll]] for (uint i = 0; i < 8; i++) x[i] = load_vec4(pc.x, x_at[0] + i * 16u);
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        vec4 w[8];
-        load_unit(weights_row(first_row + r), unit, w);
-        [[unroll]] for (uint c = 0; c < COLS; c++)
-            [[unroll]] for (uint i = 0; i < 8; i++)
-                sums[r * COLS + c] += dot(w[i], COLS == 1 ? x[i] : load_vec4(pc.x, x_at[c] + i * 16u));
+        const uint row = min(first_weight + first_row + r, last_weight);
+#ifdef QUANTS
+        uvec4 a, b;
+        vec3 scale;
+        load_quants(row, unit, a, b, scale);
+#endif
+        [[unroll]] for (uint i = 0; i < 4; i++) {
+            vec4 low, high;
+#ifdef QUANTS
+            octet_of(a, b, scale, i, low, high);
+#else
+            load_octet(row, unit, i, low, high);
+#endif
+            [[unroll]] for (uint c = 0; c < COLS; c++) {
+                const uint64_t x = x_base + x_at[c] + unit * 128u;
+                sums[r * COLS + c] += dot(low, load_vec4(x, i * 32u)) + dot(high, load_vec4(x, i * 32u + 16u));
+            }
+        }
     }
 }
 #endif
@@ -73,8 +84,12 @@ void main()
     const uint group = (gl_WorkGroupID.x * gl_WorkGroupSize.x + invocation) / LANES;
     const uint lane = LANES == 1 ? 0u : invocation % LANES;
     const uint first_row = group * ROWS, first_col = gl_WorkGroupID.y * COLS;
+    x_base = pc.x;
+    first_weight = pc.row0;
+    last_weight = pc.row0 + pc.rows - 1;
+    [[unroll]] for (uint c = 0; c < COLS; c++) x_at[c] = min(first_col + c, pc.cols - 1) * pc.x_stride * 4u;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) sums[i] = 0.0;
-    for (uint unit = lane; unit < pc.units; unit += LANES) add_unit(first_row, first_col, unit);
+    for (uint unit = lane; unit < weight_units; unit += LANES) add_unit(first_row, first_col, unit);
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) {
         const float sum = sum_over_lanes(sums[i]);
         if (lane == 0) store(first_row + i / COLS, first_col + i % COLS, sum);

@@ -12,10 +12,9 @@
 /* How products with many columns are made: "direct", "matrices 128x64 in 64x32 of 16x16x16". */
 static void describe_block(const vki_block *b, char text[96])
 {
-    static const char *const names[] = {
-        [VKI_DIRECT] = "direct", [VKI_DIRECT16] = "direct of int16", [VKI_TILE] = "tile", [VKI_COOP] = "matrices"};
+    static const char *const names[] = {[VKI_DIRECT] = "direct", [VKI_TILE] = "tile", [VKI_COOP] = "matrices"};
     int n = snprintf(text, 96, "%s", names[b->structure]);
-    if (b->structure >= VKI_TILE)
+    if (b->structure != VKI_DIRECT)
         n += snprintf(text + n, 96 - (size_t)n, " %ux%u in %ux%u", b->rows, b->cols, b->part_rows, b->part_cols);
     if (b->structure == VKI_COOP) snprintf(text + n, 96 - (size_t)n, " of %ux%ux%u", b->size.m, b->size.n, b->size.k);
 }
@@ -28,7 +27,8 @@ static void log_choice(const vki_kernels *kernels)
     describe_block(&t->block8, block8);
     vki_log(&kernels->pipelines->device->host, VKLM_LOG_INFO,
             "kernels: class \"%s\", subgroup %u, %s activations; products of prompts: float %s, quantised %s",
-            t->device_class, t->subgroup, kernels->int8 ? "int8" : "f32", block, kernels->int8 ? block8 : block);
+            t->device_class, t->subgroup, kernels->int8 ? "int8" : "f32", block,
+            kernels->int8 && !t->prompt_floats ? block8 : block);
 }
 
 void vki_kernels_init(vki_kernels *kernels, vki_pipelines *pipelines, const vki_limits *limits,

@@ -39,28 +39,25 @@ static inline vki_span vki_span_rows(vki_span span, uint32_t first, uint32_t row
     return (vki_span){span.address + (uint64_t)first * span.stride * 4, rows, span.stride};
 }
 
-/* The same as integers in blocks of 32: values [rows][stride] of one byte or two, scales [rows][stride / 32]: for
- * bytes (d, d * sum), else (d, d * sum, d * sum of the last 16, 0). */
+/* The same as int8 in blocks of 32: bytes [rows][stride], scales [rows][stride / 32] of (d, d * sum). */
 typedef struct vki_span8 {
-    uint64_t values, scales; /* values 0: there is none */
+    uint64_t bytes, scales; /* bytes 0: there is none */
     uint32_t rows, stride;
-    uint32_t value_bytes;    /* vki_value_bytes */
 } vki_span8;
 
 static inline vki_span8 vki_span8_rows(vki_span8 span, uint32_t first, uint32_t rows)
 {
-    const uint64_t before = (uint64_t)first * span.stride * span.value_bytes;
-    return (vki_span8){span.values + before, span.scales + before / 4, rows, span.stride, span.value_bytes};
+    return (vki_span8){span.bytes + (uint64_t)first * span.stride,
+                       span.scales + (uint64_t)first * span.stride / 4, rows, span.stride};
 }
 
-/* Of the integers that vki_matmul reads on this device. */
-uint32_t vki_value_bytes(const vki_kernels *kernels);
-
-/* Whether products with this matrix read int8 or f32 activations; both where it mixes formats. */
+/* Whether vki_matvec reads int8 or f32 activations with this matrix; both where it mixes formats. */
 bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w);
 bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w);
+/* Whether vki_matmul reads int8 activations with any of it. */
+bool vki_matmul_reads_int8(const vki_kernels *kernels, const vki_matrix *w);
 
-/* y = integers of the first `width` columns of x, rounded up to whole blocks. */
+/* y = int8 of the first `width` columns of x, rounded up to whole blocks. */
 vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_span8 y, vklm_error *error);
 
 /* How heads lie in a KV page: for each layer k [K][VKI_KV_PAGE_KEYS][pad], then v alike. */
@@ -100,7 +97,7 @@ typedef struct vki_matmul_args {
     const vki_matrix *w;
     uint32_t first_row, n_rows; /* n_rows 0: all */
     vki_span x, y;
-    vki_span8 x8; /* read instead of x where vki_matrix_reads_int8 */
+    vki_span8 x8; /* read instead of x where vki_matmul_reads_int8 */
     uint64_t bias, gate, residual;
     bool gelu;
 } vki_matmul_args;

@@ -1,4 +1,4 @@
-/* matmul.c - products with many columns, and the integers that they read where weights are quantised.
+/* matmul.c - products with many columns, and the int8 form of what they read.
  *
  * A matrix is segments of one format each; each segment is a dispatch of the variant that the tuning row
  * names for it.
@@ -19,6 +19,18 @@ bool vki_matrix_reads_int8(const vki_kernels *kernels, const vki_matrix *w)
     return false;
 }
 
+static bool reads_int8(const vki_kernels *kernels, const vki_segment *segment)
+{
+    return vki_segment_reads_int8(kernels, segment) && !kernels->tuning.prompt_floats;
+}
+
+bool vki_matmul_reads_int8(const vki_kernels *kernels, const vki_matrix *w)
+{
+    for (uint32_t i = 0; i < w->n_segments; i++)
+        if (reads_int8(kernels, &w->segments[i])) return true;
+    return false;
+}
+
 bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w)
 {
     for (uint32_t i = 0; i < w->n_segments; i++)
@@ -26,44 +38,40 @@ bool vki_matrix_reads_f32(const vki_kernels *kernels, const vki_matrix *w)
     return false;
 }
 
-uint32_t vki_value_bytes(const vki_kernels *kernels)
-{
-    return kernels->tuning.block8.structure == VKI_DIRECT16 ? 2 : 1;
-}
-
-static vki_range values_range(vki_span8 x)
-{
-    return vki_range_of(x.values, (uint64_t)x.rows * x.stride * x.value_bytes);
-}
-
-static vki_range scales_range(vki_span8 x)
-{
-    return vki_range_of(x.scales, (uint64_t)x.rows * x.stride * x.value_bytes / 4);
-}
-
 vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_span8 y, vklm_error *error)
 {
-    assert(x.rows == y.rows && x.stride == y.stride && y.value_bytes == vki_value_bytes(kernels));
-    const uint32_t spec[] = {kernels->tuning.unit_local, y.value_bytes == 2};
+    assert(x.rows == y.rows && x.stride == y.stride);
+    const uint32_t spec[] = {kernels->tuning.unit_local};
+    const uint64_t bytes = (uint64_t)y.rows * y.stride;
     vki_dispatch dispatch = {
         .name = "quantize",
         .grid = {(uint32_t)vki_div_up(vki_div_up(width, 32), spec[0]), y.rows, 1},
         .n_reads = 1, .reads = {vki_span_range(x)},
-        .n_writes = 2, .writes = {values_range(y), scales_range(y)},
-        .cost_bytes = (uint64_t)y.rows * y.stride * (4 + y.value_bytes),
+        .n_writes = 2, .writes = {vki_range_of(y.bytes, bytes), vki_range_of(y.scales, bytes / 4)},
+        .cost_bytes = bytes * 5,
     };
     const struct quantize_push push = {
-        .x = x.address, .y = y.values, .scales = y.scales, .stride = x.stride, .width = width};
-    TRY(vki_find_pipeline(kernels, "quantize", spec, 2, error, &dispatch.pipeline));
+        .x = x.address, .y = y.bytes, .scales = y.scales, .stride = x.stride, .width = width};
+    TRY(vki_find_pipeline(kernels, "quantize", spec, 1, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 
+/* Of the powers of two up to the table's, what costs least: columns past the last are made in vain, and a group of
+ * columns costs about WEIGHTS_COST of them more, for the weights that it unpacks. */
 static vki_tile choose_tile(const vki_tuning *tuning, uint32_t cols, bool int8)
 {
+    enum { WEIGHTS_COST = 5 };
     if (cols == 1) return int8 ? tuning->matvec8 : tuning->matvec;
-    vki_tile many = int8 ? tuning->matmul8 : tuning->matmul;
-    while (many.cols >= 2 * cols) many.cols /= 2;
-    return many;
+    const vki_tile most = int8 ? tuning->matmul8 : tuning->matmul;
+    vki_tile best = most;
+    uint64_t least = UINT64_MAX;
+    for (uint32_t n = most.cols; n >= 1; n /= 2) {
+        const uint64_t cost = vki_div_up(cols, n) * (n + WEIGHTS_COST);
+        if (cost >= least) continue;
+        least = cost;
+        best.cols = n;
+    }
+    return best;
 }
 
 /* A shader, its constants, and what one workgroup makes. */
@@ -83,11 +91,6 @@ static variant direct_variant(vki_tile t, bool int8)
 static variant choose_variant(const vki_tuning *tuning, uint32_t cols, bool int8)
 {
     const vki_block *b = int8 ? &tuning->block8 : &tuning->block;
-    if (b->structure == VKI_DIRECT16) {
-        const vki_tile t = choose_tile(tuning, cols, int8);
-        return (variant){.shader = "matmul16", .spec = {t.local, t.rows, t.cols}, .n_spec = 3,
-                         .rows = t.local * t.rows, .cols = t.cols};
-    }
     if (b->structure == VKI_DIRECT || cols < tuning->block_columns)
         return direct_variant(choose_tile(tuning, cols, int8), int8);
     const bool coop = b->structure == VKI_COOP;
@@ -106,13 +109,15 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
 {
     const uint32_t rows = last - first, cols = args->x.rows;
     const uint64_t shift = (uint64_t)(first - args->first_row) * 4; /* into y and everything like it */
-    const bool int8 = vki_segment_reads_int8(kernels, segment);
+    const bool int8 = reads_int8(kernels, segment);
     const variant v = choose_variant(&kernels->tuning, cols, int8);
     vki_dispatch dispatch = {
         .name = args->name,
         .grid = {(uint32_t)vki_div_up(rows, v.rows), (uint32_t)vki_div_up(cols, v.cols), 1},
         .n_reads = int8 ? 2 : 1,
-        .reads = {int8 ? values_range(args->x8) : vki_span_range(args->x), scales_range(args->x8)},
+        .reads = {int8 ? vki_range_of(args->x8.bytes, (uint64_t)cols * args->x8.stride)
+                       : vki_span_range(args->x),
+                  vki_range_of(args->x8.scales, (uint64_t)cols * args->x8.stride / 4)},
         .n_writes = 1,
         .writes = {vki_range_of(args->y.address + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4)},
         .cost_bytes = vki_weight_bytes(segment, rows) + (uint64_t)cols * (args->w->cols + rows) * 4,
@@ -124,7 +129,7 @@ static vklm_status matmul_segment(vki_kernels *kernels, const vki_matmul_args *a
             dispatch.reads[dispatch.n_reads++] = vki_range_of(
                 alike[i] + shift, ((uint64_t)(cols - 1) * args->y.stride + rows) * 4);
     const struct matmul_push push = {
-        .weights = segment->address, .x = int8 ? args->x8.values : args->x.address,
+        .weights = segment->address, .x = int8 ? args->x8.bytes : args->x.address,
         .x_scales = args->x8.scales, .y = args->y.address + shift,
         .bias = args->bias ? args->bias + shift : 0,
         .gate = args->gate ? args->gate + shift : 0,

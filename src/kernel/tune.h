@@ -10,11 +10,10 @@ typedef struct vki_tile {
     uint32_t local, rows, lanes, cols;
 } vki_tile;
 
-/* Of a product with many columns. DIRECT: a vki_tile; DIRECT16 (quantised formats only, lanes 1), too, with activations
- * as int16, in all products but those of vki_matvec: shaders/lib/matmul16.glsl. The others share tiles of rows x cols a workgroup in shared
+/* Of a product with many columns. DIRECT: a vki_tile. The others share tiles of rows x cols a workgroup in shared
  * memory: TILE (int8 only, shaders/matmul_tile8.comp) in parts that an invocation makes, COOP (cooperative matrices of
  * `size`, shaders/lib/matmul_coop.glsl) in parts that a subgroup makes. */
-typedef enum vki_structure { VKI_DIRECT, VKI_DIRECT16, VKI_TILE, VKI_COOP } vki_structure;
+typedef enum vki_structure { VKI_DIRECT, VKI_TILE, VKI_COOP } vki_structure;
 
 typedef struct vki_block {
     vki_structure structure;
@@ -27,7 +26,8 @@ typedef struct vki_tuning {
     uint32_t subgroup;          /* required size of every pipeline; 0: unknown, assume nothing */
     vki_tile matvec, matvec8;   /* one column, f32 and int8 activations */
     vki_tile matmul, matmul8;   /* many, where DIRECT */
-    vki_block block, block8;    /* of at least block_columns, but DIRECT16 of any */
+    bool prompt_floats;         /* many: f32 activations always */
+    vki_block block, block8;    /* of at least block_columns */
     uint32_t block_columns;
     uint32_t matvec_subgroups;  /* fill the device: a block of rows is shared by several up to here */
     uint32_t matvec_most;       /* invocations of such a workgroup */

@@ -23,7 +23,7 @@ static const vki_tune_value values[] = {
     TILE(matvec8, 32, 1, 1, 1), TILE(matvec8, 64, 1, 1, 1), TILE(matvec8, 32, 4, 1, 1), TILE(matvec8, 64, 2, 4, 1),
     TILE(matvec8, 64, 4, 8, 1), TILE(matvec8, 64, 4, 16, 1), TILE(matvec8, 128, 2, 8, 1),
     TILE(matmul, 32, 1, 1, 8), TILE(matmul, 64, 1, 1, 8), TILE(matmul, 128, 1, 1, 8), TILE(matmul, 32, 2, 1, 8),
-    TILE(matmul, 64, 2, 1, 4), TILE(matmul, 32, 1, 1, 16),
+    TILE(matmul, 64, 2, 1, 4), TILE(matmul, 32, 1, 1, 16), TILE(matmul, 32, 1, 1, 32), TILE(matmul, 32, 1, 1, 64),
     TILE(matmul8, 32, 1, 1, 8), TILE(matmul8, 64, 1, 1, 8), TILE(matmul8, 128, 1, 1, 8), TILE(matmul8, 32, 2, 1, 8),
     TILE(matmul8, 64, 2, 1, 8), TILE(matmul8, 32, 4, 1, 4), TILE(matmul8, 32, 1, 1, 16),
     BLOCK(block, VKI_DIRECT), BLOCK(block, VKI_COOP, 128, 64, 64, 32), BLOCK(block, VKI_COOP, 128, 128, 64, 32),
@@ -85,7 +85,7 @@ bool vki_tune_apply(const vki_tune_value *value, const vki_tuning *base, const v
 void vki_tune_text(const vki_tune_value *value, const vki_tuning *tuning, char text[VKI_TUNE_TEXT])
 {
     static const char *const structures[] = {
-        [VKI_DIRECT] = "VKI_DIRECT", [VKI_DIRECT16] = "VKI_DIRECT16", [VKI_TILE] = "VKI_TILE", [VKI_COOP] = "VKI_COOP"};
+        [VKI_DIRECT] = "VKI_DIRECT", [VKI_TILE] = "VKI_TILE", [VKI_COOP] = "VKI_COOP"};
     const bool block = value->n_words == offsetof(vki_block, size) / 4;
     uint32_t words[VKI_TUNE_WORDS];
     memcpy(words, (const char *)tuning + value->offset, value->n_words * sizeof *words);

@@ -39,7 +39,7 @@ static uint32_t qkv_width(const vki_hparams *h)
 /* Bytes of a row in each part of the activations; the attention and the FFN part overlay each other. */
 typedef struct row_bytes {
     uint64_t stream, qkv, q, attended, ffn, overlay;
-    uint64_t values; /* of the widest row that a product reads as integers, of two bytes */
+    uint64_t int8; /* values of the widest row that a product reads: a byte each, and 8 more for 32 */
 } row_bytes;
 
 static row_bytes row_bytes_of(const vki_hparams *h)
@@ -52,14 +52,14 @@ static row_bytes row_bytes_of(const vki_hparams *h)
         .ffn = stride_of(h->d_ff) * 4ull,
     };
     r.overlay = vki_max(r.qkv + r.q + r.attended, 2 * r.ffn);
-    r.values = vki_max(r.stream, vki_max(r.attended, r.ffn)) / 2;
+    r.int8 = vki_max(r.stream, vki_max(r.attended, r.ffn)) / 4;
     return r;
 }
 
 uint64_t vki_activation_row_bytes(const vki_hparams *hparams)
 {
     const row_bytes r = row_bytes_of(hparams);
-    return 3 * r.stream + r.overlay + r.values + r.values / 4;
+    return 3 * r.stream + r.overlay + r.int8 + r.int8 / 4;
 }
 
 /* size_bytes of zeroes: padding columns meet zero weights, and must be finite. */
@@ -88,8 +88,8 @@ static vklm_status take_parts(vki_activations *activations, vki_upload *upload, 
     TRY(take_zeroed(pool, upload, rows * r.stream, error, &activations->normed));
     TRY(take_zeroed(pool, upload, rows * r.stream, error, &activations->branch));
     TRY(take_zeroed(pool, upload, rows * r.overlay, error, &activations->qkv));
-    TRY(take_zeroed(pool, upload, rows * r.values, error, &activations->values));
-    TRY(take_zeroed(pool, upload, rows * r.values / 4, error, &activations->scales));
+    TRY(take_zeroed(pool, upload, rows * r.int8, error, &activations->bytes));
+    TRY(take_zeroed(pool, upload, rows * r.int8 / 4, error, &activations->scales));
     TRY(take_zeroed(pool, upload, partial, error, &activations->partial));
     activations->q = activations->qkv + rows * r.qkv;
     activations->attended = activations->q + rows * r.q;
@@ -151,9 +151,8 @@ static vki_span span(const vki_pass *pass, uint64_t address, uint32_t width)
 static vklm_status quantize_for(const vki_pass *pass, const vki_matrix *w, vki_span x, vki_span8 *x8,
                                 vklm_error *error)
 {
-    *x8 = (vki_span8){pass->activations->values, pass->activations->scales, x.rows, x.stride,
-                       vki_value_bytes(pass->kernels)};
-    return vki_matrix_reads_int8(pass->kernels, w) ? vki_quantize(pass->kernels, x, w->cols, *x8, error) : VKLM_OK;
+    *x8 = (vki_span8){pass->activations->bytes, pass->activations->scales, x.rows, x.stride};
+    return vki_matmul_reads_int8(pass->kernels, w) ? vki_quantize(pass->kernels, x, w->cols, *x8, error) : VKLM_OK;
 }
 
 /* x += (post-norm of) w * input; the branch buffer holds what is still to be normed. */
@@ -245,7 +244,7 @@ static vklm_status attend_and_feed(const vki_pass *pass, const vki_layer *layer,
                  &(vki_norm_args){.name = "ffn_norm", .x = x, .y = normed, .width = h->d_model,
                                   .weight = layer->ffn_norm, .epsilon = h->norm_epsilon},
                  error));
-    const bool up_alone = !vki_matrix_reads_int8(pass->kernels, &layer->gate);
+    const bool up_alone = !vki_matmul_reads_int8(pass->kernels, &layer->gate);
     vki_span8 normed8;
     TRY(quantize_for(pass, up_alone ? &layer->up : &layer->gate, normed, &normed8, error));
     TRY(vki_matmul(pass->kernels,

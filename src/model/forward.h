@@ -19,7 +19,7 @@ typedef struct vki_activations {
     uint64_t x, normed, branch;      /* [rows][D]: residual stream, norm, a branch before its post-norm */
     uint64_t qkv, q, attended;       /* [rows][(H+2K)E], [rows][H pad], [rows][HE] */
     uint64_t gate, hidden;           /* [rows][F]; share memory with qkv, q and attended */
-    uint64_t values, scales;         /* integers of what the next product reads, [rows][widest] */
+    uint64_t bytes, scales;          /* int8 of what the next product reads, [rows][widest] */
     uint64_t partial;                /* attention splits, argmax parts */
 } vki_activations;
 

@@ -41,7 +41,7 @@ static vki_operand operand_for(const vki_pass *pass, const vki_matrix *w, uint64
 /* The sums of squares of the residual stream, and those of a branch, lie where forward.c has its int8 rows. */
 static uint64_t squares_of(const vki_pass *pass)
 {
-    return pass->activations->values;
+    return pass->activations->bytes;
 }
 
 static uint64_t branch_squares_of(const vki_pass *pass)

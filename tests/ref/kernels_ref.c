@@ -45,23 +45,15 @@ static double inverse_rms(const float *x, size_t n, float epsilon)
     return 1 / sqrt(dot(x, x, n) / (double)n + epsilon);
 }
 
-double ref_integers(const float *x, int most, int *values)
+void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum)
 {
     double largest = 0;
     for (int i = 0; i < 32; i++) largest = fmax(largest, fabs((double)x[i]));
-    const double d = largest / most;
-    for (int i = 0; i < 32; i++) values[i] = (int)(largest > 0 ? nearbyint(x[i] / d) : 0);
-    return d;
-}
-
-void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum)
-{
-    int values[32];
-    *d = ref_integers(x, 127, values);
+    *d = largest / 127;
     *sum = 0;
     for (int i = 0; i < 32; i++) {
-        bytes[i] = (int8_t)values[i];
-        *sum += values[i];
+        bytes[i] = (int8_t)(largest > 0 ? nearbyint(x[i] / *d) : 0);
+        *sum += bytes[i];
     }
 }
 

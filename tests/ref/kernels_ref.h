@@ -31,9 +31,7 @@ typedef struct ref_product {
 } ref_product;
 void ref_matmul(const ref_product *p, double *y);
 
-/* 32 values as integers: d = max |x| / most, value = round(x / d); d. */
-double ref_integers(const float *x, int most, int *values);
-/* The same as bytes, of 127 at most, and their sum. */
+/* 32 values as bytes: d = max |x| / 127, byte = round(x / d), sum of the bytes. */
 void ref_quantize(const float *x, int8_t *bytes, double *d, int *sum);
 
 /* y [rows][width] = (residual +) x / sqrt(mean(x^2) + epsilon) * weight. */
