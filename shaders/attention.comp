@@ -31,6 +31,7 @@ layout(constant_id = 9) const uint KEY_STEP = 2;
 layout(push_constant, std430) uniform Push { attention_push pc; };
 
 const uint QUERIES = HEADS * ROWS;
+const uint SUMS = QUERIES * DIMS / 2;  // of an invocation, by two; named, since glslang 12 may find an expression another type
 const uint KEYS = gl_WorkGroupSize.x;  // of a block
 const uint DIM_STEP = HEAD_PAD % (4 * KEY_STEP) == 0 ? 4 * KEY_STEP : 8; // unrolled, as KEY_STEP is
 const uint MAX_SUBGROUPS = 16;         // 64 invocations at the narrowest subgroup of 4
@@ -64,7 +65,7 @@ void reduce(inout float value[QUERIES], bool add)
 
 // Writes the sums of this split, or, where it is the only one, the result.
 void store_results(uint lane, uint first_head, uint first_row, uint last_row, float highest[QUERIES],
-                   float total[QUERIES], vec2 sums[QUERIES * DIMS / 2])
+                   float total[QUERIES], vec2 sums[SUMS])
 {
     const bool whole = pc.splits == 1;
     const uint64_t target = whole ? pc.out_ : pc.partial;
@@ -117,7 +118,7 @@ void main()
 
     uint q_at[QUERIES], position[QUERIES];
     float highest[QUERIES], total[QUERIES];
-    vec2 sums[QUERIES * DIMS / 2];
+    vec2 sums[SUMS];
     [[unroll]] for (uint i = 0; i < QUERIES; i++) {
         const uint row = min(first_row + i / HEADS, last_row);
         q_at[i] = (row * pc.q_stride + (first_head + i % HEADS) * HEAD_PAD) * 4u;
@@ -125,7 +126,7 @@ void main()
         highest[i] = LOWEST;
         total[i] = 0.0;
     }
-    [[unroll]] for (uint i = 0; i < QUERIES * DIMS / 2; i++) sums[i] = vec2(0.0);
+    [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = vec2(0.0);
 
     const uint64_t q = pc.q;
     const uint window = pc.window, page_layer = pc.page_layer, value_head = pc.n_head_kv + kv_head;
