@@ -17,4 +17,19 @@ int dot16(uvec4 a, uvec4 b)
     sum += op_sdot(a.w, b.w, 0);
     return sum;
 }
+
+// The same for software Vulkan, whose compiler multiplies in 16 bits only where one factor has no sign: b is taken
+// with 128 added to each byte, and what that adds is subtracted. OpSUDot: signed by unsigned.
+spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4452)
+int op_sudot(uint a, uint b, spirv_literal int packing);
+
+int dot16_unsigned(uvec4 a, uvec4 b)
+{
+    int sum = 0, added = 0;
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        sum += op_sudot(a[i], b[i] ^ 0x80808080u, 0);
+        added += op_sudot(a[i], 0x01010101u, 0);
+    }
+    return sum - 128 * added;
+}
 #endif

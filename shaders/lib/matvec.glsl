@@ -18,7 +18,7 @@
 // out: as above; what the next matvec reads is int8 where NEXT_INT8, else f32 (next of LOGITS: uvec2 [blocks])
 // grid: workgroup x = COLS columns, y = max(1, HEAD_BLOCKS) blocks: neighbours read the same weights.
 // constants: 0 local size, 1 ROWS, 2 LANES, 3 PARTS, 4 EPILOGUE, 5 NEXT_INT8, 6 GELU, 7 HEAD, 8 HEAD_PAD, 9 N_HEAD,
-// 10 N_HEAD_KV, 11 N_ROT, 12 KV_F32, 13 COLS, 14 HEAD_BLOCKS. The subgroup's size is required of the pipeline.
+// 10 N_HEAD_KV, 11 N_ROT, 12 KV_F32, 13 COLS, 14 HEAD_BLOCKS, 15 SOFTWARE. The subgroup's size is required of the pipeline.
 // Sums in f32. CPU twin: ref_matmul, ref_norm, ref_rope, ref_quantize in turn.
 #include "lib/common.glsl"
 #include "lib/activate.glsl"
@@ -43,6 +43,7 @@ layout(constant_id = 11) const uint N_ROT = 64;
 layout(constant_id = 12) const bool KV_F32 = false;
 layout(constant_id = 13) const uint COLS = 1;
 layout(constant_id = 14) const uint HEAD_BLOCKS = 0;
+layout(constant_id = 15) const bool SOFTWARE = false;
 layout(push_constant, std430) uniform Push { matvec_push pc; };
 #include "lib/weights.glsl"
 
@@ -81,12 +82,20 @@ column_unit load_column(uint c, uint unit)
                        load_vec2(x_base, x_at[c] + weight_units * 32u + unit * 8u));
 }
 
+int dot_of(uvec4 weights, uvec4 x)
+{
+#ifdef SIGNED_QUANTS
+    if (SOFTWARE) return dot16_unsigned(x, weights);
+#endif
+    return dot16(weights, x);
+}
+
 float product(uvec4 a, uvec4 b, vec3 scale, column_unit x)
 {
 #ifdef TWO_SCALES
-    const float products = fma(scale.x, float(dot16(a, x.a)), scale.y * float(dot16(b, x.b)));
+    const float products = fma(scale.x, float(dot_of(a, x.a)), scale.y * float(dot_of(b, x.b)));
 #else
-    const float products = scale.x * float(dot16(a, x.a) + dot16(b, x.b));
+    const float products = scale.x * float(dot_of(a, x.a) + dot_of(b, x.b));
 #endif
     return fma(products, x.scale.x, scale.z * x.scale.y);
 }

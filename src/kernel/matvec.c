@@ -127,7 +127,7 @@ static vklm_status matvec_segment(vki_kernels *kernels, const vki_matvec_args *a
     const uint32_t first = segment->first_row, rows = segment->planes.rows, n = args->x.rows;
     const uint32_t spec[] = {s.local, s.rows, s.lanes, s.parts, args->epilogue,
                              args->next.int8, args->gelu, qkv ? h->d_head : BLOCK_ROWS, h->pad, h->n_head,
-                             h->n_head_kv, args->n_rot, h->kv_f32, cols, s.head_blocks};
+                             h->n_head_kv, args->n_rot, h->kv_f32, cols, s.head_blocks, tuning->software};
     vki_dispatch dispatch = {
         .name = args->name,
         .grid = {(uint32_t)vki_div_up(n, cols), s.blocks / blocks, 1},
@@ -145,7 +145,7 @@ static vklm_status matvec_segment(vki_kernels *kernels, const vki_matvec_args *a
         .place = qkv ? kernels->layer * h->layer_bytes : y_width(args),
         .epsilon = args->epsilon, .q_scale = args->q_scale,
     };
-    TRY(vki_format_pipeline(kernels, int8 ? "matvec8" : "matvec", segment->planes.format, spec, 15, error,
+    TRY(vki_format_pipeline(kernels, int8 ? "matvec8" : "matvec", segment->planes.format, spec, 16, error,
                             &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }

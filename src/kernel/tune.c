@@ -10,7 +10,7 @@
 #include "gpu/pipeline.h"
 
 static const vki_tuning software = {
-    .device_class = "software",
+    .device_class = "software", .software = true,
     .matvec = {16, 4, 1, 1}, .matvec8 = {16, 4, 1, 1},
     .matmul = {32, 1, 1, 64}, .matmul8 = {32, 2, 1, 8}, .prompt_floats = true,
     .block_columns = 17,

@@ -23,6 +23,7 @@ typedef struct vki_block {
 
 typedef struct vki_tuning {
     const char *device_class;   /* "software", "gpu", ...: tune.c */
+    bool software;              /* what a compiler for CPUs makes of a kernel counts */
     uint32_t subgroup;          /* required size of every pipeline; 0: unknown, assume nothing */
     vki_tile matvec, matvec8;   /* one column, f32 and int8 activations */
     vki_tile matmul, matmul8;   /* many, where DIRECT */
