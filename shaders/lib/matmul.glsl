@@ -68,8 +68,8 @@ void add_unit(uint first_row, uint first_col, uint unit)
             load_octet(row, unit, i, low, high);
 #endif
             [[unroll]] for (uint c = 0; c < COLS; c++) {
-                const uint64_t x = x_base + x_at[c] + unit * 128u;
-                sums[r * COLS + c] += dot(low, load_vec4(x, i * 32u)) + dot(high, load_vec4(x, i * 32u + 16u));
+                const uint at = x_at[c] + unit * 128u + i * 32u;
+                sums[r * COLS + c] += dot(low, load_vec4(x_base, at)) + dot(high, load_vec4(x_base, at + 16u));
             }
         }
     }
