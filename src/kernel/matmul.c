@@ -56,13 +56,15 @@ vklm_status vki_quantize(vki_kernels *kernels, vki_span x, uint32_t width, vki_s
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 
-/* Of the powers of two up to the table's, what costs least: columns past the last are made in vain, and a group of
- * columns costs about WEIGHTS_COST of them more, for the weights that it unpacks. */
+/* On a GPU one kernel more to compile costs more than columns made in vain, since the weights' way is what takes time.
+ * For a CPU, of the powers of two up to the table's, what costs least: a group of columns costs about WEIGHTS_COST of
+ * them more, for the weights that it unpacks. */
 static vki_tile choose_tile(const vki_tuning *tuning, uint32_t cols, bool int8)
 {
     enum { WEIGHTS_COST = 5 };
     if (cols == 1) return int8 ? tuning->matvec8 : tuning->matvec;
     const vki_tile most = int8 ? tuning->matmul8 : tuning->matmul;
+    if (!tuning->software) return most;
     vki_tile best = most;
     uint64_t least = UINT64_MAX;
     for (uint32_t n = most.cols; n >= 1; n /= 2) {
