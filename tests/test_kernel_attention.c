@@ -3,6 +3,7 @@
  * Keys that were not written, other layers and unused pages are NaN: none may leak into a result.
  */
 #include <math.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "kernel/kernels_internal.h"
@@ -14,6 +15,10 @@
  * room. */
 static const double soft_bound = 1e-10, sharp_bound = 1e-8;
 static const float soft = 4, sharp = 200;
+
+/* Cooperative matrices round q and weights to f16's 11 bits. Soft scores are then off by 1e-4 to 1e-3, sharp ones by
+ * 1e-2. The bounds are the squares, and room. */
+static const double coop_soft_bound = 1e-6, coop_sharp_bound = 2e-3;
 
 static vklm_error error;
 
@@ -62,6 +67,7 @@ typedef struct question {
     bool one_sequence;
     uint32_t positions[128];
     uint32_t window, splits;
+    bool coop; /* by cooperative matrices */
 } question;
 
 static operand make_q(kernel_fixture *f, const vki_heads *h, uint32_t rows, float size)
@@ -124,6 +130,7 @@ static void ask(kernel_fixture *f, const question *question)
         h->n_head, h->n_head_kv, h->d_head, h->kv_f32, rows, question->positions[rows - 1],
         question->one_sequence, question->window, question->splits);
     CHECK_OK(vki_attention(&f->kernels, &args, &error));
+    ck_assert_int_eq(strcmp(f->plan.items[0].pipeline->key.shader, "attention_coop") == 0, question->coop);
     fixture_check_reads(f, operand_range(&q, 0, h->n_head * h->pad));
     fixture_check_reads(f, vki_range_of(state_address, rows * sizeof *state));
     fixture_check_reads(f, vki_cache_range(FIXTURE_LAYER));
@@ -131,8 +138,8 @@ static void ask(kernel_fixture *f, const question *question)
     if (scratch) fixture_check_writes(f, operand_range(&partial, 0, (uint32_t)scratch));
     fixture_check_writes(f, operand_range(&out, 0, width));
     fixture_run(f);
-    fixture_compare_columns(f, &out, 0, width, expected_answer(f, question, &q),
-                            is_sharp ? sharp_bound : soft_bound);
+    const double bounds[2][2] = {{soft_bound, sharp_bound}, {coop_soft_bound, coop_sharp_bound}};
+    fixture_compare_columns(f, &out, 0, width, expected_answer(f, question, &q), bounds[question->coop][is_sharp]);
     const size_t guard = (size_t)((uint8_t *)partial.at - partial.buffer->mapped);
     ck_assert_msg(fixture_untouched(partial.buffer->mapped, guard) &&
                       fixture_untouched(partial.at + scratch, guard),
@@ -233,6 +240,56 @@ START_TEST(rows_of_many_sequences_see_their_own)
 }
 END_TEST
 
+/* ---- Cooperative matrices -------------------------------------------------------------------- */
+
+static const heads_case coop_heads[] = {{2, 1, 64, false}, {9, 3, 64, false}, {4, 4, 80, false},
+                                        {3, 1, 70, false}, {8, 1, 96, false}, {4, 2, 128, false},
+                                        {4, 1, 256, false}};
+enum { COOP_HEADS = sizeof coop_heads / sizeof *coop_heads, COOP_TUNINGS = 3 };
+
+/* False where device, build or heads cannot. */
+static bool open_for_coop(kernel_fixture *f, int tuning, const vki_heads *heads)
+{
+    /* subgroups, and sums of heads to 128 */
+    static const uint32_t tunings[COOP_TUNINGS][2] = {{4, 2560}, {8, 1280}, {16, 320}};
+    fixture_open(f, TUNED_NATIVE);
+    vki_tuning *t = &f->kernels.tuning;
+    const vki_matrix_size size = f->device->limits.coop_f16;
+    t->block = (vki_block){.structure = VKI_COOP, .size = size};
+    t->attention_coop = 1;
+    t->attention_subgroups = tunings[tuning][0];
+    t->attention_sums = tunings[tuning][1] * (uint32_t)vki_div_up(heads->d_head, 128);
+    if (size.m && size.k <= 16 && t->subgroup && heads->pad % size.k == 0 && heads->pad % size.n == 0 &&
+        vki_shader_find("attention_coop"))
+        return true;
+    fixture_close(f);
+    return false;
+}
+
+START_TEST(matrices_see_the_keys_before_a_row)
+{
+    static const struct { uint32_t rows, keys; } shapes[] = {
+        {1, 1}, {2, 9}, {7, 31}, {32, 32}, {33, 33}, {64, 64}, {63, 79}, {65, 255}, {70, 257}, {128, 512}, {17, 600}};
+    const heads_case *c = &coop_heads[_i % COOP_HEADS];
+    const vki_heads heads = vki_heads_of(c->n_head, c->n_head_kv, c->d_head, c->kv_f32);
+    kernel_fixture f;
+    if (!open_for_coop(&f, _i / COOP_HEADS, &heads)) return;
+    sequence s;
+    open_sequence(&f, &s, &heads, MAX_KEYS);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        grow_sequence(&f, &s, shapes[i].keys);
+        question q = ask_last(&s, shapes[i].rows);
+        q.coop = true;
+        q.splits = 1;
+        for (uint32_t w = 0; w < 4; w++) {
+            q.window = windows[w];
+            if (w == 0 || c->d_head <= 64 || w == i % 4) ask(&f, &q);
+        }
+    }
+    fixture_close(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kernel_attention");
@@ -241,6 +298,7 @@ int main(void)
     tcase_add_loop_test(c, rows_of_a_sequence_see_the_keys_before_them, 0,
                         HEADS_CASES * TUNED_BLIND);
     tcase_add_loop_test(c, rows_of_many_sequences_see_their_own, 0, HEADS_CASES * TUNED_BLIND);
+    tcase_add_loop_test(c, matrices_see_the_keys_before_a_row, 0, COOP_HEADS * COOP_TUNINGS);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

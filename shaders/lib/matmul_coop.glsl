@@ -29,7 +29,7 @@ layout(constant_id = 7) const uint K = 16;
 #define PRODUCT int
 const uint STRIDE = 6, OPERANDS = 8; // in 8 bytes
 #else
-#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "lib/half.glsl"
 #define OPERAND float16_t
 #define PRODUCT float
 const uint STRIDE = 10, OPERANDS = 4;
@@ -81,20 +81,15 @@ void stage_col(uint first_col, uint i, uint unit)
     x_tile[at + 3] = b.zw;
 }
 #else
-uvec2 to_f16(vec4 v)
-{
-    const f16vec4 h = f16vec4(v);
-    return uvec2(packFloat2x16(h.xy), packFloat2x16(h.zw));
-}
-
 // Scales all by a power of two to below 2^15; what undoes it.
 float normalise(inout vec4 v[8])
 {
     vec4 top = abs(v[0]);
     [[unroll]] for (uint i = 1; i < 8; i++) top = max(top, abs(v[i]));
-    const uint exponent = clamp(floatBitsToUint(max(max(top.x, top.y), max(top.z, top.w))) >> 23, 15u, 254u);
-    [[unroll]] for (uint i = 0; i < 8; i++) v[i] *= uintBitsToFloat((268u - exponent) << 23);
-    return uintBitsToFloat((exponent - 14u) << 23);
+    float undo;
+    const float scale = half_scale(max(max(top.x, top.y), max(top.z, top.w)), undo);
+    [[unroll]] for (uint i = 0; i < 8; i++) v[i] *= scale;
+    return undo;
 }
 
 void stage_row(uint first_row, uint i, uint unit)

@@ -134,14 +134,43 @@ static attention_variant rows_variant(const vki_tuning *tuning, const vki_heads 
     return (attention_variant){"attention_rows", {local, h->d_head, h->pad, h->kv_f32, heads, keys}, 6, heads, local};
 }
 
+/* Cooperative matrices: shaders/attention_coop.comp, with as many rows as fit; false where device or heads cannot. */
+static bool coop_variant(const vki_kernels *kernels, const vki_heads *h, attention_variant *variant)
+{
+    enum { MOST_ROWS = 64, KEYS = 32, MOST_LANES = 8 }; /* of a workgroup, a block, a row */
+    const vki_tuning *tuning = &kernels->tuning;
+    const vki_limits *limits = &kernels->pipelines->device->limits;
+    const vki_matrix_size size = tuning->block.size;
+    const uint32_t subgroups = tuning->attention_subgroups, local = subgroups * tuning->subgroup;
+    if (tuning->block.structure != VKI_COOP || local > tuning->workgroup_most || h->kv_f32 || h->pad % size.n ||
+        h->pad % size.k || !vki_shader_find("attention_coop"))
+        return false;
+    const uint32_t dims = (uint32_t)vki_div_up(h->pad / size.n, subgroups) * size.n; /* of a subgroup */
+    for (uint32_t rows = MOST_ROWS; rows >= size.m && rows >= size.k; rows /= 2) {
+        const uint32_t tiles = rows / size.m * (KEYS / size.n), lanes = local / rows;
+        const uint32_t score_bytes = rows * (KEYS + 4) * 4, results_bytes = subgroups * size.m * size.n * 4;
+        const uint32_t bytes = rows * (h->pad + 8) * 2 + score_bytes + rows * 4 + 4;
+        if (rows * (dims + KEYS / subgroups) > tuning->attention_sums || bytes > limits->shared_bytes || !lanes)
+            continue;
+        if (lanes > MOST_LANES || lanes > tuning->subgroup || tiles < subgroups || results_bytes > score_bytes)
+            return false;
+        *variant = (attention_variant){
+            "attention_coop", {local, h->d_head, h->pad, rows, subgroups, size.m, size.n, size.k}, 8, 1, rows};
+        return true;
+    }
+    return false;
+}
+
 static attention_variant choose_variant(const vki_kernels *kernels, const vki_attention_args *args)
 {
     const vki_heads *h = &args->heads;
     const vki_tuning *tuning = &kernels->tuning;
     assert(VKI_KV_PAGE_KEYS % tuning->attention_local == 0);
-    if (tuning->attention_rows && args->q.rows >= tuning->attention_rows && args->one_sequence && args->splits == 1 &&
-        !args->next.address)
-        return rows_variant(tuning, h);
+    const bool prompt = args->one_sequence && args->splits == 1 && !args->next.address;
+    attention_variant variant;
+    const uint32_t rows = prompt ? args->q.rows : 0, coop = tuning->attention_coop, by_row = tuning->attention_rows;
+    if (coop && rows >= coop && coop_variant(kernels, h, &variant)) return variant;
+    if (by_row && rows >= by_row) return rows_variant(tuning, h);
     const attention_tile tile = choose_tile(tuning, args);
     return (attention_variant){
         "attention",

@@ -38,9 +38,9 @@ static const vki_tuning gpu = {
     .argmax_local = 256,
 };
 
-/* What GPUs differ in: how a prompt's products are made. The first row counts of which all is true: the vendor and
- * the subgroup's size where they are named, and that device and build have what the structures need. A subgroup's part
- * is as large as its registers hold without a spill. */
+/* What GPUs differ in: how a prompt's products and attention are made. The first row counts of which all is true: the
+ * vendor and the subgroup's size where they are named, and that device and build have what the structures need. A
+ * subgroup's part is as large as its registers hold without a spill (on Intel attention of heads to 64). */
 enum { AMD = 0x1002, NVIDIA = 0x10de, INTEL = 0x8086 };
 
 typedef struct gpu_class {
@@ -48,17 +48,22 @@ typedef struct gpu_class {
     uint32_t vendor, subgroup;
     bool discrete; /* only */
     vki_block block, block8;
+    uint32_t attention_coop, attention_subgroups, attention_sums;
 } gpu_class;
 
 static const gpu_class gpu_classes[] = {
     {.name = "amd with matrix cores", .vendor = AMD,
-     .block = {VKI_COOP, 128, 64, 64, 32, {0}}, .block8 = {VKI_COOP, 128, 64, 64, 32, {0}}},
+     .block = {VKI_COOP, 128, 64, 64, 32, {0}}, .block8 = {VKI_COOP, 128, 64, 64, 32, {0}},
+     .attention_coop = 17, .attention_subgroups = 4, .attention_sums = 2560},
     {.name = "nvidia with matrix cores", .vendor = NVIDIA,
-     .block = {VKI_COOP, 128, 64, 64, 32, {0}}, .block8 = {VKI_COOP, 128, 64, 64, 32, {0}}},
+     .block = {VKI_COOP, 128, 64, 64, 32, {0}}, .block8 = {VKI_COOP, 128, 64, 64, 32, {0}},
+     .attention_coop = 17, .attention_subgroups = 4, .attention_sums = 2560},
     {.name = "intel xe2", .vendor = INTEL, .subgroup = 16,
-     .block = {VKI_COOP, 64, 64, 32, 16, {0}}, .block8 = {VKI_COOP, 64, 64, 32, 16, {0}}},
+     .block = {VKI_COOP, 64, 64, 32, 16, {0}}, .block8 = {VKI_COOP, 64, 64, 32, 16, {0}},
+     .attention_coop = 17, .attention_subgroups = 4, .attention_sums = 384},
     {.name = "intel xe-hpg", .vendor = INTEL, .subgroup = 8, .discrete = true,
-     .block = {VKI_COOP, 64, 64, 32, 8, {0}}, .block8 = {VKI_COOP, 64, 64, 16, 16, {0}}},
+     .block = {VKI_COOP, 64, 64, 32, 8, {0}}, .block8 = {VKI_COOP, 64, 64, 16, 16, {0}},
+     .attention_coop = 17, .attention_subgroups = 8, .attention_sums = 192},
     {.name = "gpu with packed dot", .block8 = {VKI_TILE, 128, 64, 8, 4, {0}}},
     {.name = "gpu"},
 };
@@ -94,6 +99,9 @@ static void choose_blocks(vki_tuning *tuning, const vki_limits *limits)
         tuning->device_class = class.name;
         tuning->block = class.block;
         tuning->block8 = class.block8;
+        tuning->attention_coop = class.attention_coop;
+        tuning->attention_subgroups = class.attention_subgroups;
+        tuning->attention_sums = class.attention_sums;
         return;
     }
 }

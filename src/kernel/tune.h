@@ -45,6 +45,10 @@ typedef struct vki_tuning {
     uint32_t attention_step;    /* keys of an unrolled step */
     uint32_t attention_rows;    /* from so many rows of one sequence on, a row an invocation; 0: never */
     uint32_t attention_row_values; /* then: query values times keys of an unrolled step, at most */
+    uint32_t attention_coop;    /* from so many rows of one sequence on, cooperative matrices where `block` has them;
+                                   0: never */
+    uint32_t attention_subgroups; /* then: of a workgroup, a power of two */
+    uint32_t attention_sums;    /* and sums and scores that a subgroup holds, at most */
     uint32_t split_keys;        /* keys of one split of decode attention */
     uint32_t argmax_local;
 } vki_tuning;

@@ -48,6 +48,9 @@ static const vki_tune_value values[] = {
     NUMBER(attention_queries, 24),
     NUMBER(attention_values, 16), NUMBER(attention_values, 32), NUMBER(attention_values, 64),
     NUMBER(attention_values, 128),
+    NUMBER(attention_coop, 0), NUMBER(attention_coop, 17), NUMBER(attention_coop, 65),
+    NUMBER(attention_subgroups, 4), NUMBER(attention_subgroups, 8),
+    NUMBER(attention_sums, 640), NUMBER(attention_sums, 1280), NUMBER(attention_sums, 2560),
     NUMBER(split_keys, 64), NUMBER(split_keys, 128), NUMBER(split_keys, 256), NUMBER(split_keys, 512),
     NUMBER(split_keys, 1024),
 };
