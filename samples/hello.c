@@ -3,7 +3,7 @@
  *     vklm-hello MODEL.gguf ["question"]
  *
  * Three objects in a row (device > model > session), a conversation of one message, and the events
- * of its reply. Every call that can fail says in `error` what is wrong and what helps.
+ * of its reply, of at most 300 tokens. Every call that can fail says in `error` what is wrong and what helps.
  */
 #include <stdio.h>
 
@@ -35,6 +35,7 @@ int main(int argc, char **argv)
     }
     const vklm_message ask = {"user", argc > 2 ? argv[2] : "Why is the sky blue?"};
     const vklm_model_params load = {.struct_size = sizeof load, .path = argv[1]};
+    const vklm_generate_params answer = {.struct_size = sizeof answer, .max_tokens = 300};
     vklm_device *device = NULL;
     vklm_model *model = NULL;
     vklm_session *session = NULL;
@@ -44,7 +45,7 @@ int main(int argc, char **argv)
     if (status == VKLM_OK) status = vklm_model_load(device, &load, &error, &model);
     if (status == VKLM_OK) status = vklm_session_create(model, NULL, &error, &session);
     if (status == VKLM_OK) status = vklm_session_set_chat(session, &ask, 1, &error, NULL);
-    if (status == VKLM_OK) status = vklm_session_generate(session, NULL, &error);
+    if (status == VKLM_OK) status = vklm_session_generate(session, &answer, &error);
     if (status == VKLM_OK) status = print_reply(session, &error);
     if (status != VKLM_OK) fprintf(stderr, "vklm-hello: %s\n", error.text);
 
