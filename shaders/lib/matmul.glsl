@@ -89,7 +89,8 @@ void main()
     last_weight = pc.row0 + pc.rows - 1;
     [[unroll]] for (uint c = 0; c < COLS; c++) x_at[c] = min(first_col + c, pc.cols - 1) * pc.x_stride * 4u;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) sums[i] = 0.0;
-    for (uint unit = lane; unit < weight_units; unit += LANES) add_unit(first_row, first_col, unit);
+    // Software Vulkan runs through a loop's end with no lane left, and reads what is the same for all lanes all the same.
+    for (uint unit = lane; unit < weight_units; unit += LANES) add_unit(first_row, first_col, min(unit, weight_units - 1));
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) {
         const float sum = sum_over_lanes(sums[i]);
         if (lane == 0) store(first_row + i / COLS, first_col + i % COLS, sum);

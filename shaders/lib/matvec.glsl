@@ -149,7 +149,9 @@ void sum_rows(uint64_t weights, uint row, uint lane, uint part, out float sums[S
 {
     open_weights(weights);
     [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
-    for (uint unit = part * LANES + lane; unit < weight_units; unit += LANES * PARTS) add_unit(row, unit, sums);
+    // The last unit at most: see lib/matmul.glsl.
+    for (uint unit = part * LANES + lane; unit < weight_units; unit += LANES * PARTS)
+        add_unit(row, min(unit, weight_units - 1), sums);
     [[unroll]] for (uint mask = 1; mask < LANES; mask <<= 1)
         [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] += subgroupShuffleXor(sums[i], mask);
 }
