@@ -52,7 +52,7 @@ check(EXIT 0 OUT "pp16.*tg4" ERR "" RUN bench -m ${MODEL} -p 16 -n 4 -r 1)
 check(EXIT 0 OUT "pp16.*embed.*A step of decode at a depth of 9.*153 dispatches" ERR "^$"
       RUN bench -m ${MODEL} -p 16 -n 4 -d 9 --plan)
 check(EXIT 0 OUT "A step of decode.*attention_local.*present.*[.]attention_local = [0-9]+,\n" ERR "^$"
-      RUN bench -m ${MODEL} -p 0 -n 4 --tune --tune-field attention_local --tune-seconds 1)
+      RUN bench -m ${MODEL} -p 0 -n 4 --tune --tune-field attention_local --tune-seconds 600)
 set(trace "${BIN}/trace.json")
 check(EXIT 0 OUT "pp16.*share.*sum .*A step.*head.*sum .* in 153 dispatches" ERR "^$"
       RUN bench -m ${MODEL} -p 16 -n 4 -r 1 --profile --trace ${trace})
