@@ -175,13 +175,13 @@ void main()
         // Keys behind the newest position were never written: the newest is read for them, with a weight of 0.
         const uint last_key = min(KEYS - 1, newest.position - block_key);
         // A lane behind the head takes part, since others read its weights; what it sums is not stored.
-        const uint dim = min(lane * DIMS, HEAD_PAD - DIMS);
+        const uint dim = lane * DIMS;
         for (uint first = 0; first <= last_key; first += KEY_STEP) {
             [[unroll]] for (uint step = 0; step < KEY_STEP; step++) {
                 const uint j = first + step;
-                const uint value_at = kv_element(value_head, in_page + min(j, last_key), HEAD_PAD) + dim;
+                const uint value_at = kv_element(value_head, in_page + min(j, last_key), HEAD_PAD);
                 [[unroll]] for (uint d = 0; d < DIMS / 2; d++) {
-                    const uint at = value_at + 2 * d;
+                    const uint at = value_at + (HEAD_PAD == KEYS * DIMS ? dim + 2 * d : min(dim + 2 * d, HEAD_PAD - 2));
                     const vec2 value = KV_F32 ? load_vec2(page, at * 4u) : load_half2(page, at * 2u);
                     [[unroll]] for (uint i = 0; i < QUERIES; i++)
                         sums[i * (DIMS / 2) + d] += (ONE_SUBGROUP ? subgroupShuffle(score[i], j) : weights[i * KEYS + j]) * value;
