@@ -88,7 +88,7 @@ void add_unit()
 
 void main()
 {
-    open_weights(pc.weights);
+    open_product();
     const uint first_row = gl_WorkGroupID.x * TILE_ROWS, first_col = gl_WorkGroupID.y * TILE_COLS;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) sums[i] = 0.0;
     for (uint unit = 0; unit < pc.units; unit++) {

@@ -25,7 +25,7 @@ float sum_over_lanes(float value)
 float sums[ROWS * COLS];
 // What the loop needs of the push constants. Copies, as in weights.glsl.
 uint64_t x_base;
-uint x_at[COLS], first_weight, last_weight;
+uint x_at[COLS];
 
 #ifdef INT8_ACTIVATIONS
 // The products of one unit: bytes of all rows stay in registers while the columns go by.
@@ -34,7 +34,7 @@ void add_unit(uint first_row, uint first_col, uint unit)
     uvec4 a[ROWS], b[ROWS];
     vec3 scale[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; r++)
-        load_quants(min(first_weight + first_row + r, last_weight), unit, a[r], b[r], scale[r]);
+        load_quants(weights_row(first_row + r), unit, a[r], b[r], scale[r]);
     [[unroll]] for (uint c = 0; c < COLS; c++) {
         uvec4 xa, xb;
         vec2 x_scale;
@@ -54,7 +54,7 @@ void add_unit(uint first_row, uint first_col, uint unit)
 void add_unit(uint first_row, uint first_col, uint unit)
 {
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
-        const uint row = min(first_weight + first_row + r, last_weight);
+        const uint row = weights_row(first_row + r);
 #ifdef QUANTS
         uvec4 a, b;
         vec3 scale;
@@ -78,15 +78,13 @@ void add_unit(uint first_row, uint first_col, uint unit)
 
 void main()
 {
-    open_weights(pc.weights);
+    open_product();
     // Where lanes exchange, they must be neighbours in a subgroup, whatever the driver's numbering.
     const uint invocation = LANES == 1 ? gl_LocalInvocationID.x : gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
     const uint group = (gl_WorkGroupID.x * gl_WorkGroupSize.x + invocation) / LANES;
     const uint lane = LANES == 1 ? 0u : invocation % LANES;
     const uint first_row = group * ROWS, first_col = gl_WorkGroupID.y * COLS;
     x_base = pc.x;
-    first_weight = pc.row0;
-    last_weight = pc.row0 + pc.rows - 1;
     [[unroll]] for (uint c = 0; c < COLS; c++) x_at[c] = min(first_col + c, pc.cols - 1) * pc.x_stride * 4u;
     [[unroll]] for (uint i = 0; i < ROWS * COLS; i++) sums[i] = 0.0;
     // Software Vulkan runs through a loop's end with no lane left, and reads what is the same for all lanes all the same.

@@ -195,7 +195,7 @@ void store_tile(uint first_row, uint first_col)
 
 void main()
 {
-    open_weights(pc.weights);
+    open_product();
     const uint first_row = gl_WorkGroupID.x * TILE_ROWS, first_col = gl_WorkGroupID.y * TILE_COLS;
     const uint row = gl_SubgroupID % (TILE_ROWS / ROWS) * ROWS, col = gl_SubgroupID / (TILE_ROWS / ROWS) * COLS;
     [[unroll]] for (uint i = 0; i < TILES_M * TILES_N; i++) sums[i] = SUMS(0.0);

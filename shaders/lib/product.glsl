@@ -13,8 +13,18 @@
 layout(push_constant, std430) uniform Push { matmul_push pc; };
 #include "lib/weights.glsl"
 
+uint first_weight, last_weight; // rows of the planes; copies, as in weights.glsl
+
+// Before the loop.
+void open_product()
+{
+    open_weights(pc.weights);
+    first_weight = pc.row0;
+    last_weight = pc.row0 + pc.rows - 1;
+}
+
 // The row of the planes that makes row `row` of y; one past the last is read as the last, and not stored.
-uint weights_row(uint row) { return pc.row0 + min(row, pc.rows - 1); }
+uint weights_row(uint row) { return min(first_weight + row, last_weight); }
 
 void store(uint row, uint col, float value)
 {
