@@ -347,6 +347,9 @@ static void unhook(void)
 START_TEST(without_device_memory_for_the_cache_the_session_waits_for_better_times)
 {
     vklm_session *other = tiny_session(model, &(vklm_session_params){.kv = VKLM_KV_F32});
+    vklm_session_destroy(&session);
+    session = tiny_session(model, &(vklm_session_params){.keep_cache = true});
+    check_works(session);
     CHECK_OK(vklm_session_set_ids(other, prompt, 300, &error, NULL));
     CHECK_OK(vklm_session_generate(other, &greedy, &error));
     hook(true, false, false, 1, VK_ERROR_OUT_OF_DEVICE_MEMORY); /* one page is left of two */

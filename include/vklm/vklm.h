@@ -304,6 +304,28 @@ typedef struct vklm_sampling {
 
 typedef enum vklm_kv_type { VKLM_KV_F16, VKLM_KV_F32 } vklm_kv_type;
 
+/* What a session does where a chat, or a generation, does not fit its context. What is left is digested again
+ * behind the common prefix. */
+typedef enum vklm_overflow_policy {
+    VKLM_OVERFLOW_REFUSE,   /* CONTEXT_FULL, or the end of the generation with VKLM_DONE_CONTEXT_FULL */
+    VKLM_OVERFLOW_DROP,     /* the oldest exchanges (a user's message and what follows to the next one) are dropped
+                               until half of the context is free, never the system messages in front nor the last
+                               user's message. Where that is not enough, and in a history that is no chat, the
+                               oldest half of the reply, or of the ids behind n_keep */
+    VKLM_OVERFLOW_CALLBACK, /* `overflow` decides */
+} vklm_overflow_policy;
+
+/* What an overflow callback is asked: something must go until at most `limit` tokens are left; it is asked again
+ * where that is not reached. It fills drop and drop_behind. */
+typedef struct vklm_overflow {
+    const vklm_message *messages; /* of the chat; n_messages is 0 where the history is plain ids */
+    size_t n_messages;
+    bool *drop;                   /* [n_messages], all false; the last message stays in any case */
+    size_t n_kept, n_behind;      /* tokens of the messages (plain ids: the first n_keep), and of what follows them */
+    size_t drop_behind;           /* so many of the oldest of n_behind are to go, too; 0 */
+    size_t limit;
+} vklm_overflow;
+
 typedef struct vklm_session_params {
     size_t struct_size;
     uint32_t context;  /* most tokens in the session; default min(context_length, 4096) */
@@ -311,6 +333,18 @@ typedef struct vklm_session_params {
     uint32_t chunk;    /* most prompt tokens in one prefill pass, 1 to 512; default 512, less where
                           the model is wide; a larger number is lowered to what fits */
     bool ids_only;     /* TOKEN events carry no text, and ids are not checked against the vocabulary */
+    vklm_overflow_policy on_overflow;
+    /* Called by set_chat, append_chat and generate, and while the model steps, on the thread that does; must not
+     * call the library. False: as VKLM_OVERFLOW_REFUSE. */
+    bool (*overflow)(void *user, vklm_overflow *what);
+    void *overflow_user;
+    uint32_t reserve;  /* tokens that set_chat and append_chat leave free for the reply where they can, unless the
+                          policy is REFUSE; default an eighth of the context */
+    uint32_t n_keep;   /* DROP keeps so many first ids of a history that is no chat */
+    bool keep_cache;   /* while idle too: not dropped where other sessions lack device memory */
+    bool no_sharing;   /* no pages of the KV cache in common with other sessions but forks */
+    bool keep_replaced; /* what set_ids and set_chat replace stays cached besides, if it is no more than what stays:
+                          a reply that is written anew and then taken after all is not digested again */
 } vklm_session_params;
 
 /* Makes an empty session. Allocates little: the KV cache grows on demand. The model's first session with an f32
@@ -324,7 +358,8 @@ VKLM_API void vklm_session_destroy(vklm_session **session);
 
 /* Makes the session's history exactly these ids. The longest common prefix with what is already in
  * the KV cache is kept (*n_reused_out, may be NULL), the rest is dropped, what is new becomes
- * pending and is digested by the next generate. Nothing is computed here. Errors: CONTEXT_FULL
+ * pending and is digested by the next generate. Where another session of the model and cache type has cached more of
+ * the ids, its pages are shared. Nothing is computed here, at most a page copied on the device. Errors: CONTEXT_FULL
  * (the session is as before), INVALID_ARGUMENT (an id out of range), OUT_OF_MEMORY. */
 VKLM_API vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n,
                                           vklm_error *error, size_t *n_reused_out);
@@ -333,10 +368,54 @@ VKLM_API vklm_status vklm_session_set_ids(vklm_session *session, const vklm_toke
 VKLM_API vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids, size_t n,
                                              vklm_error *error);
 
-/* vklm_chat_tokenize, then vklm_session_set_ids. */
+/* vklm_chat_tokenize, then vklm_session_set_ids; what does not fit goes by the session's overflow policy, and the
+ * next generate begins with a DROPPED event. Called with a whole conversation turn after turn, it drops the same
+ * messages again and no more until the context is full anew. The session keeps the messages, see
+ * vklm_session_chat. Errors also: CONTEXT_FULL where the policy cannot help, UNSUPPORTED (no chat format). */
 VKLM_API vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages,
                                            size_t n_messages, vklm_error *error,
                                            size_t *n_reused_out);
+
+/* The next turn: what set_chat would do with the session's messages, the text generated since as the assistant's
+ * message, and these. INVALID_ARGUMENT: the history is not empty and came from ids. */
+VKLM_API vklm_status vklm_session_append_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                                              vklm_error *error, size_t *n_reused_out);
+
+/* The messages that the history begins with, of set_chat, append_chat or load, without what was dropped; they take
+ * the first *n_ids_out ids (may be NULL), behind which lies the reply. *n_out is 0 where the history is plain ids.
+ * Borrowed until the next call on the session or vklm_model_step. */
+VKLM_API const vklm_message *vklm_session_chat(const vklm_session *session, size_t *n_out, size_t *n_ids_out);
+
+/* A new session, made like this one, whose history is the first n_tokens of this one's (0: all of it), and with them
+ * what is cached: whole pages of the KV cache are shared, a last part page is copied on the device, so a prompt
+ * that many sessions begin with is digested and stored once. Either may be destroyed first. A session that is
+ * generating is forked as far as it has come. Chat messages go along where all of their ids do. INVALID_ARGUMENT
+ * (more tokens than there are), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST. */
+VKLM_API vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error *error,
+                                       vklm_session **session_out);
+
+/* Gives the session's KV cache back to the device, but for pages that others share. The history stays, and is
+ * digested again when needed. Waits for what the model has in flight, at most two submits. INVALID_ARGUMENT: the
+ * session is generating. The library does the same to idle sessions, the longest unused first, where the
+ * device lacks memory for one that generates: vklm_session_params.keep_cache. */
+VKLM_API vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *error);
+
+enum { VKLM_SAVE_CACHE = 1 }; /* the KV cache, too: much larger, and nothing to digest after the load */
+
+/* The history, with its chat messages, as bytes that vklm_session_load takes, in this process or another, on any
+ * machine. Size protocol of vklm_tokenize: BUFFER_TOO_SMALL where *size_out exceeds capacity (bytes may be NULL to ask).
+ * Sampling is not in it: it belongs to each generate. With VKLM_SAVE_CACHE blocks until the model's work in
+ * flight is done and the cache read. Also of a session that generates: as far as it has come. */
+VKLM_API vklm_status vklm_session_save(vklm_session *session, unsigned flags, vklm_error *error, void *bytes,
+                                       size_t capacity, size_t *size_out);
+
+/* Makes the saved history the session's. The saved cache is used where it is of this very model, precision and
+ * cache type and the device has room; else the history is digested by the next generate, behind what this session
+ * has cached of it. *n_reused_out (may be NULL): ids that are cached now. The session is as before after: BAD_FILE
+ * (the text says what is wrong: damaged, cut, of another version or another vocabulary), CONTEXT_FULL (saved
+ * with more than this context; no policy applies), INVALID_ARGUMENT (generating), OUT_OF_MEMORY. */
+VKLM_API vklm_status vklm_session_load(vklm_session *session, const void *bytes, size_t size, vklm_error *error,
+                                       size_t *n_reused_out);
 
 typedef struct vklm_generate_params {
     size_t struct_size;
@@ -362,6 +441,8 @@ typedef enum vklm_event_kind {
     VKLM_EVENT_LOGITS,   /* logits of position `position`: n_vocab floats */
     VKLM_EVENT_TOKEN,    /* `id` was generated at `position`, with the text that became whole */
     VKLM_EVENT_DONE,     /* generation ended for `reason`; the session takes the next call */
+    VKLM_EVENT_DROPPED,  /* for want of room, n_done messages and n_total tokens of the history are gone: by the
+                            session's overflow policy. Positions that follow are those in what is left */
 } vklm_event_kind;
 
 typedef enum vklm_done_reason {
@@ -417,6 +498,8 @@ typedef struct vklm_session_stats {
     uint32_t n_prompt, n_reused, n_generated;
     uint64_t prompt_ns;    /* wall time from generate to the first token (prompt_only: to the end) */
     uint64_t generate_ns;  /* from the first token to the last: n_generated - 1 tokens */
+    uint64_t kv_shared_bytes; /* of kv_bytes: pages that other sessions hold, too */
+    uint32_t n_cache_lost;    /* times that the cache was dropped, on request or for other sessions' sake */
 } vklm_session_stats;
 
 VKLM_API void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out);

@@ -188,20 +188,23 @@ void vki_pool_free(vki_pool *pool)
     *pool = (vki_pool){0};
 }
 
-/* A new block, free as a whole. */
+/* A new block, free as a whole, in the place of one that went or behind all. */
 static vklm_status add_block(vki_pool *pool, uint64_t size_bytes, vklm_error *error)
 {
     const vki_host *host = &pool->device->host;
-    TRY(vki_grow(host, pool->n_blocks + 1, sizeof *pool->blocks, error, &pool->blocks,
+    size_t at = 0;
+    while (at < pool->n_blocks && pool->blocks[at].buffer) at++;
+    TRY(vki_grow(host, at + 1, sizeof *pool->blocks, error, &pool->blocks,
                  &pool->blocks_capacity));
     TRY(vki_grow(host, pool->n_free + 1, sizeof *pool->free_slices, error, &pool->free_slices,
                  &pool->free_capacity));
-    vki_buffer *block = &pool->blocks[pool->n_blocks];
+    vki_buffer *block = &pool->blocks[at];
     TRY(vki_buffer_create(pool->device, VKI_MEMORY_DEVICE, size_bytes, pool->what, error, block));
+    if (at == pool->n_blocks) pool->n_blocks++;
     pool->free_slices[pool->n_free++] = (vki_slice){
         .address = block->address,
         .size_bytes = size_bytes,
-        .block = (uint32_t)pool->n_blocks++,
+        .block = (uint32_t)at,
         .mapped = block->mapped,
     };
     return VKLM_OK;
@@ -271,4 +274,17 @@ vklm_status vki_pool_give(vki_pool *pool, const vki_slice *slice, vklm_error *er
     size_t i = 0;
     while (i < pool->n_free) i = join_next(pool, i) ? 0 : i + 1;
     return VKLM_OK;
+}
+
+void vki_pool_shrink(vki_pool *pool)
+{
+    for (size_t i = 0; i < pool->n_free;) {
+        vki_buffer *block = &pool->blocks[pool->free_slices[i].block];
+        if (pool->free_slices[i].size_bytes < block->size_bytes) {
+            i++;
+            continue;
+        }
+        vki_buffer_destroy(pool->device, block);
+        pool->free_slices[i] = pool->free_slices[--pool->n_free];
+    }
 }

@@ -47,7 +47,7 @@ typedef struct vki_pool {
     vklm_device *device;       /* borrowed */
     const char *what;          /* for errors: "the KV cache" */
     uint64_t block_bytes;      /* of blocks to come; a larger slice gets one of its own size */
-    vki_buffer *blocks;        /* owned */
+    vki_buffer *blocks;        /* owned; zeroed where one went back to the device */
     size_t n_blocks, blocks_capacity;
     vki_slice *free_slices;    /* owned: what is not taken, sizes rounded up to 256 */
     size_t n_free, free_capacity;
@@ -60,6 +60,8 @@ void vki_pool_free(vki_pool *pool);
  * size of 0 takes the least there is. */
 vklm_status vki_pool_take(vki_pool *pool, uint64_t size_bytes, vklm_error *error, vki_slice *slice);
 vklm_status vki_pool_give(vki_pool *pool, const vki_slice *slice, vklm_error *error);
+/* Gives blocks of which nothing is taken back to the device, which has finished with them. */
+void vki_pool_shrink(vki_pool *pool);
 
 /* Uploads into slices. On mapped memory writes are direct; else through a staging buffer of two
  * halves, each submitted when full. Usage: begin; for each piece: map, fill what map gave; finish

@@ -81,7 +81,7 @@ static vklm_status find_form(vklm_model *model, const vklm_session *session, uin
 vklm_status vki_decode_start(vklm_model *model, vklm_session *session, vklm_error *error)
 {
     const uint32_t position = (uint32_t)session->n_ids - 1;
-    TRY(vki_kv_reserve(&session->kv, position + 1, error));
+    TRY(vki_session_reserve(session, position + 1, error));
     vki_state_write(&model->decode, 0, session->kv.table.address, session->ids[position], position, 0);
     model->job = (vki_job){.kind = VKI_JOB_DECODE, .session = session};
     return VKLM_OK;
@@ -106,7 +106,7 @@ vklm_status vki_decode_submit(vklm_model *model, uint32_t most_in_flight, vklm_e
         const uint32_t keys = (uint32_t)session->n_ids + job->in_flight;
         vki_decode_form *form;
         TRY(find_form(model, session, keys, error, &form));
-        TRY(vki_kv_reserve(&session->kv, keys, error));
+        TRY(vki_session_reserve(session, keys, error));
         const vki_recording *copy = &form->copies[job->steps_submitted % VKI_AHEAD];
         TRY(vki_queue_submit(&model->queue, copy->units, copy->n_units, error, &job->values[job->in_flight]));
         job->in_flight++;

@@ -7,6 +7,8 @@
  * load.c    vklm_model: load, pipelines, buffers       session.c  history, events, the blocking form
  * prefill.c chunks and logit rows                      decode.c   recorded steps
  * step.c    the turn-taking                            sample.c   drawing a token on the host
+ * cache.c   caches dropped for space, pages shared     conversation.c  messages, and what does not fit
+ * save.c    sessions as bytes, and back
  */
 #ifndef VKI_ENGINE_H
 #define VKI_ENGINE_H
@@ -63,7 +65,9 @@ struct vklm_model {
     vki_queue queue;
     vki_activations prefill, decode;
     uint32_t chunk_rows;
-    vki_pool kv_pools[2];      /* by vklm_kv_type */
+    vki_kv_pool kv_pools[2];   /* by vklm_kv_type */
+    bool kv_loose;             /* pages that nobody holds may go back to the device once the queue has finished ... */
+    uint64_t kv_loose_at;      /* ... this value */
     vki_pool logits_pool;
     vki_span logits;           /* on the device: [VKI_MAX_BATCH][V] */
     vki_buffer host_logits;    /* [VKI_LOGIT_ROWS][V], written by the head itself */
@@ -76,6 +80,7 @@ struct vklm_model {
     vklm_session *last_turn;   /* who ran last; may be NULL */
     bool rows_fit;             /* decode and short prompts run vki_forward_rows */
     bool kv_f32_ready;         /* pipelines for f32 caches exist */
+    uint64_t model_print, vocab_print; /* what a saved session must agree with: save.c */
 };
 
 typedef enum vki_phase { VKI_IDLE, VKI_PREFILL, VKI_DECODE } vki_phase;
@@ -86,17 +91,31 @@ typedef struct vki_queued_event {
     size_t text_at;
 } vki_queued_event;
 
+/* The messages that a history begins with. */
+typedef struct vki_chat {
+    vklm_message *messages;    /* owned, with their contents; roles are literals */
+    size_t n;
+    size_t n_ids;              /* of the history that they are; behind lies the reply */
+    size_t n_dropped;          /* messages that went before these, for want of room */
+} vki_chat;
+
 struct vklm_session {
     vklm_model *model;         /* borrowed */
     vklm_session *next;
+    vklm_session_params made_with;
     uint32_t context, chunk;
     vklm_kv_type kv_type;
     bool ids_only;
     vki_kv kv;
+    uint64_t busy_until;       /* of the queue, while idle: what may still read and write the cache */
+    uint64_t used_ns;          /* when it last began or ended a generation */
+    vklm_session *spare;       /* owned: holds what set_ids replaced last; or NULL */
 
     vklm_token *ids;           /* owned: the history */
     size_t n_ids, ids_capacity;
     size_t n_cached;           /* of them in the cache */
+    vki_chat chat;
+    uint32_t n_untold_messages, n_untold_tokens; /* dropped, of which no event has told yet */
 
     vki_phase phase;
     vklm_generate_params params;
@@ -136,6 +155,34 @@ void vki_session_fail(vklm_session *session, const vklm_error *failure);
 bool vki_logits_wait(const vklm_model *model);
 /* Greedy without penalties, and nobody wants logits: the device can draw. */
 bool vki_session_device_draws(const vklm_session *session);
+
+/* Makes these ids the history, with as much of the cache as still holds; returns how many of them that is. There
+ * is room for n. */
+size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n);
+vklm_status vki_history_grow(vklm_session *session, size_t n, vklm_error *error);
+/* Ids that are to follow the first n_kept of an idle session's history. */
+vklm_status vki_history_check(const vklm_session *session, size_t n_kept, const vklm_token *ids, size_t n,
+                              vklm_error *error);
+
+/* ---- cache.c ---- */
+/* vki_kv_reserve; where the device has no memory left, idle sessions lose their caches to this one. */
+vklm_status vki_session_reserve(vklm_session *session, uint32_t n_positions, vklm_error *error);
+/* Takes over cached pages of another session that begins with more of the history, if there is one, and before that
+ * keeps what the session has cached beyond `common` where it was asked to. */
+void vki_cache_borrow(vklm_session *session, const vklm_token *ids, size_t n);
+/* Gives pages that nobody holds back to the device, now or once it has finished with them. */
+void vki_cache_return(vklm_model *model);
+
+/* ---- save.c ---- */
+/* model_print and vocab_print. */
+void vki_model_fingerprint(vklm_model *model, const vki_gguf *gguf);
+
+/* ---- conversation.c ---- */
+void vki_chat_free(vki_chat *chat, const vki_host *host);
+vklm_status vki_chat_copy(const vklm_message *messages, size_t n, const vki_host *host, vklm_error *error,
+                          vki_chat *chat);
+/* The context's end in a generation: drops what the session's policy says and has the rest digested, or ends it. */
+vklm_status vki_session_overflow(vklm_session *session, vklm_error *error);
 
 /* ---- prefill.c, decode.c: start a job, take what finished, submit more ---- */
 typedef struct vki_chunk {

@@ -136,7 +136,7 @@ static vklm_status create_buffers(vklm_model *model, vklm_error *error)
                           "the token ring", error, &model->ring));
     for (uint32_t f32 = 0; f32 < 2; f32++) {
         const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
-        vki_pool_init(&model->kv_pools[f32], device, "the KV cache", vki_kv_page_bytes(&heads, h->n_layer));
+        vki_kv_pool_init(&model->kv_pools[f32], device, &model->queue, vki_kv_page_bytes(&heads, h->n_layer));
     }
     TRY(vki_recording_init(&model->recording, device, error));
     return vki_queue_init(&model->queue, device, error);
@@ -166,6 +166,7 @@ static vklm_status begin_pipelines(void *user, vklm_error *error)
     TRY(start_pipelines(model, false, model->threads - 1, error));
     TRY(read_vocab(model, &l->gguf, error));
     TRY(read_recommended(&l->gguf, error, &model->recommended));
+    vki_model_fingerprint(model, &l->gguf);
     l->placed_ns = vki_now_ns();
     return VKLM_OK;
 }
@@ -253,8 +254,8 @@ void vklm_model_destroy(vklm_model **handle)
     vki_buffer_destroy(model->device, &model->host_logits);
     vki_buffer_destroy(model->device, &model->ring);
     vki_pool_free(&model->logits_pool);
-    vki_pool_free(&model->kv_pools[0]);
-    vki_pool_free(&model->kv_pools[1]);
+    vki_kv_pool_free(&model->kv_pools[0]);
+    vki_kv_pool_free(&model->kv_pools[1]);
     vki_weights_free(&model->weights);
     vklm_vocab_destroy(&model->vocab);
     vki_release(host, handle);

@@ -52,7 +52,7 @@ vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t 
 
 vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t rows, vklm_error *error)
 {
-    TRY(vki_kv_reserve(&session->kv, (uint32_t)session->n_cached + rows, error));
+    TRY(vki_session_reserve(session, (uint32_t)session->n_cached + rows, error));
     for (uint32_t i = 0; i < rows; i++) {
         const size_t position = session->n_cached + i;
         vki_state_write(activations, i, session->kv.table.address, session->ids[position],

@@ -31,6 +31,16 @@ static vklm_status check_params(const vklm_model *model, const vklm_session_para
     if (params->kv != VKLM_KV_F16 && params->kv != VKLM_KV_F32)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "kv is %d: neither VKLM_KV_F16 nor VKLM_KV_F32",
                         (int)params->kv);
+    if ((unsigned)params->on_overflow > VKLM_OVERFLOW_CALLBACK ||
+        (params->on_overflow == VKLM_OVERFLOW_CALLBACK && !params->overflow))
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "on_overflow is %d: no policy, or one without its callback",
+                        (int)params->on_overflow);
+    session->made_with = *params;
+    session->made_with.struct_size = sizeof session->made_with;
+    if (params->reserve == 0) session->made_with.reserve = session->context / 8;
+    if (session->made_with.reserve >= session->context)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a reserve of %u leaves nothing of a context of %u for a prompt",
+                        params->reserve, session->context);
     return VKLM_OK;
 }
 
@@ -50,12 +60,8 @@ vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *pa
     const bool f32 = own.kv == VKLM_KV_F32;
     vklm_status status = check_params(model, &own, session, error);
     if (status == VKLM_OK && f32) status = vki_model_prepare_f32(model, error);
-    if (status == VKLM_OK) {
-        const vki_hparams *h = &model->weights.hparams;
-        const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
-        status = vki_kv_init(&session->kv, &model->kv_pools[session->kv_type],
-                             vki_kv_page_bytes(&heads, h->n_layer), session->context, error);
-    }
+    if (status == VKLM_OK)
+        status = vki_kv_init(&session->kv, &model->kv_pools[session->kv_type], session->context, error);
     session->next = model->sessions;
     model->sessions = session;
     if (status != VKLM_OK) {
@@ -72,6 +78,7 @@ void vklm_session_destroy(vklm_session **handle)
     if (!session) return;
     vklm_model *model = session->model;
     const vki_host *host = &model->device->host;
+    vklm_session_destroy(&session->spare);
     /* A job that drains no longer says whose it was; its kernels may still read our page table. */
     bool done;
     if (model->job.session == session) model->job.session = NULL;
@@ -84,18 +91,19 @@ void vklm_session_destroy(vklm_session **handle)
         }
     if (model->last_turn == session) model->last_turn = NULL;
     vki_kv_free(&session->kv);
+    vki_chat_free(&session->chat, host);
     vki_sampler_free(&session->sampler);
     vki_release(host, &session->ids);
     vki_release(host, &session->events);
     vki_release(host, &session->text);
     vki_release(host, handle);
+    vki_cache_return(model);
 }
 
 /* ---- History ---------------------------------------------------------------------------------- */
 
-/* Ids that are to follow the first n_kept of the history. */
-static vklm_status check_ids(const vklm_session *session, size_t n_kept, const vklm_token *ids, size_t n,
-                             vklm_error *error)
+vklm_status vki_history_check(const vklm_session *session, size_t n_kept, const vklm_token *ids, size_t n,
+                              vklm_error *error)
 {
     if (session->phase != VKI_IDLE)
         return vki_fail(error, VKLM_INVALID_ARGUMENT,
@@ -113,20 +121,34 @@ static vklm_status check_ids(const vklm_session *session, size_t n_kept, const v
     return VKLM_OK;
 }
 
-vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
-                                 size_t *n_reused_out)
+vklm_status vki_history_grow(vklm_session *session, size_t n, vklm_error *error)
 {
-    vki_error_clear(error);
-    if (n_reused_out) *n_reused_out = 0;
-    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    TRY(check_ids(session, 0, ids, n, error));
-    TRY(vki_grow(&session->model->device->host, n, sizeof *ids, error, &session->ids, &session->ids_capacity));
+    return vki_grow(&session->model->device->host, n, sizeof *session->ids, error, &session->ids,
+                    &session->ids_capacity);
+}
+
+size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n)
+{
     size_t common = 0;
     while (common < n && common < session->n_cached && session->ids[common] == ids[common]) common++;
     if (n) memmove(session->ids, ids, n * sizeof *ids);
     session->n_ids = n;
     session->n_cached = common;
     vki_kv_trim(&session->kv, (uint32_t)common);
+    return common;
+}
+
+vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
+                                 size_t *n_reused_out)
+{
+    vki_error_clear(error);
+    if (n_reused_out) *n_reused_out = 0;
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    TRY(vki_history_check(session, 0, ids, n, error));
+    TRY(vki_history_grow(session, n, error));
+    vki_cache_borrow(session, ids, n);
+    const size_t common = vki_history_put(session, ids, n);
+    vki_chat_free(&session->chat, &session->model->device->host);
     if (n_reused_out) *n_reused_out = common;
     return VKLM_OK;
 }
@@ -135,35 +157,11 @@ vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids
 {
     vki_error_clear(error);
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    TRY(check_ids(session, session->n_ids, ids, n, error));
-    TRY(vki_grow(&session->model->device->host, session->n_ids + n, sizeof *ids, error, &session->ids,
-                 &session->ids_capacity));
+    TRY(vki_history_check(session, session->n_ids, ids, n, error));
+    TRY(vki_history_grow(session, session->n_ids + n, error));
     if (n) memcpy(session->ids + session->n_ids, ids, n * sizeof *ids);
     session->n_ids += n;
     return VKLM_OK;
-}
-
-vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
-                                  vklm_error *error, size_t *n_reused_out)
-{
-    vki_error_clear(error);
-    if (n_reused_out) *n_reused_out = 0;
-    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    if (!session->model->vocab)
-        return vki_fail(error, VKLM_UNSUPPORTED, "no chat without text: %s",
-                        session->model->no_vocab);
-    const vki_host *host = &session->model->device->host;
-    vklm_token *ids = NULL;
-    size_t n = 0;
-    vklm_status status = vklm_chat_tokenize(session->model->vocab, messages, n_messages, error, NULL, 0, &n);
-    if (status == VKLM_BUFFER_TOO_SMALL) {
-        status = vki_alloc(host, n, sizeof *ids, error, &ids);
-        if (status == VKLM_OK)
-            status = vklm_chat_tokenize(session->model->vocab, messages, n_messages, error, ids, n, &n);
-    }
-    if (status == VKLM_OK) status = vklm_session_set_ids(session, ids, n, error, n_reused_out);
-    vki_release(host, &ids);
-    return status;
 }
 
 const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out)
@@ -188,10 +186,15 @@ vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_par
     TRY(vki_sampling_resolve(&own.sampling, &session->model->recommended, error, &sampling));
     vki_sampler_start(&session->sampler, &session->model->device->host, &sampling);
     /* The logits of the last token are needed: it is digested again where the cache holds all. */
-    if (session->n_cached == session->n_ids) session->n_cached--;
+    if (session->n_cached == session->n_ids) vki_kv_trim(&session->kv, (uint32_t)--session->n_cached);
+    session->first_event = session->n_events = session->text_len = 0;
+    if (session->n_untold_tokens)
+        TRY(vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_DROPPED, .n_done = session->n_untold_messages,
+                                                     .n_total = session->n_untold_tokens},
+                              error));
+    session->n_untold_messages = session->n_untold_tokens = 0;
     session->params = own;
     session->n_drawn = 0;
-    session->first_event = session->n_events = session->text_len = 0;
     session->done = (vklm_event){.kind = VKLM_EVENT_NONE};
     session->pending_at_start = session->n_ids - session->n_cached;
     session->phase = VKI_PREFILL;
@@ -202,11 +205,12 @@ vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_par
     session->stats.n_generated = 0;
     session->stats.prompt_ns = session->stats.generate_ns = 0;
     atomic_store_explicit(&session->cancelled, false, memory_order_relaxed);
-    if (!own.prompt_only && session->n_ids >= session->context)
-        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL);
-    else
-        session->phase_began_ns = vki_now_ns();
-    return VKLM_OK;
+    session->used_ns = vki_now_ns();
+    vklm_status status = VKLM_OK;
+    if (!own.prompt_only && session->n_ids >= session->context) status = vki_session_overflow(session, error);
+    if (status != VKLM_OK) session->phase = VKI_IDLE;
+    else if (session->phase != VKI_IDLE) session->phase_began_ns = session->used_ns;
+    return status;
 }
 
 void vklm_session_cancel(vklm_session *session)
@@ -226,6 +230,8 @@ static void end(vklm_session *session, vklm_event done)
     vki_job *job = &session->model->job;
     if (job->session == session) job->session = NULL;
     session->phase = VKI_IDLE;
+    session->busy_until = session->model->queue.submitted;
+    session->used_ns = vki_now_ns();
     if (session->n_drawn == 0 && session->phase_began_ns)
         session->stats.prompt_ns = vki_now_ns() - session->phase_began_ns;
     session->done = done;
@@ -304,7 +310,7 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
     else if (session->params.max_tokens && session->n_drawn >= session->params.max_tokens)
         vki_session_finish(session, VKLM_DONE_LENGTH);
     else if (session->n_ids >= session->context)
-        vki_session_finish(session, VKLM_DONE_CONTEXT_FULL);
+        return vki_session_overflow(session, error);
     return VKLM_OK;
 }
 
@@ -363,5 +369,8 @@ void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *sta
     *stats_out = session->stats;
     stats_out->context_used = (uint32_t)session->n_ids;
     stats_out->context_size = session->context;
-    stats_out->kv_bytes = session->kv.n_pages * session->kv.page_bytes;
+    const uint64_t page_bytes = session->kv.pool->page_bytes;
+    stats_out->kv_bytes = session->kv.n_pages * page_bytes;
+    stats_out->kv_shared_bytes = stats_out->kv_bytes - vki_kv_own_pages(&session->kv) * page_bytes;
+    if (session->spare) stats_out->kv_bytes += vki_kv_own_pages(&session->spare->kv) * page_bytes;
 }

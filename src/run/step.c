@@ -105,6 +105,7 @@ static vklm_status submit_more(vklm_model *model, uint64_t limit_ns, uint32_t mo
 static vklm_status advance(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
 {
     TRY(take_finished(model, error));
+    if (model->kv_loose) vki_cache_return(model);
     end_cancelled(model);
     TRY(submit_more(model, limit_ns, most_in_flight, error));
     if (model->job.kind != VKI_JOB_NONE) return VKLM_OK;

@@ -27,7 +27,8 @@ typedef struct run_result {
     size_t n_drawn;
     char text[RUN_TEXT_SIZE];      /* of TOKEN events and of DONE */
     size_t text_len;
-    uint32_t n_progress, n_logits;
+    uint32_t n_progress, n_logits, n_drops, n_messages_dropped;
+    size_t drawn_before_drop;      /* tokens before the last DROPPED event */
     uint32_t first_logits;         /* position of the first LOGITS event */
     float *logits;                 /* [n_logits][n_vocab], from the heap; NULL: none */
     vklm_event done;               /* its text is gone */
