@@ -8,6 +8,7 @@ exec >&2 </dev/null
 packages="
   gcc g++ libc6-dev cmake ninja-build pkg-config
   libvulkan-dev libvulkan-volk-dev glslang-tools glslang-dev libpcre2-dev libedit-dev
+  libglfw3-dev libfreetype-dev libpng-dev fonts-dejavu-core fonts-wqy-microhei
   check spirv-tools
   libvulkan1 mesa-vulkan-drivers
   ca-certificates python3 python3-pip"
