@@ -225,8 +225,7 @@ static void take_event(talk *talk, const vklm_event *event)
         else
             end_reply(talk, event->reason == VKLM_DONE_LENGTH || event->reason == VKLM_DONE_CONTEXT_FULL);
         break;
-    case VKLM_EVENT_NONE:
-    case VKLM_EVENT_LOGITS: break;
+    default: break;
     }
 }
 
