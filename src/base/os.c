@@ -89,6 +89,28 @@ static void join_thread(uintptr_t thread)
     CloseHandle((HANDLE)thread);
 }
 
+static bool make_mutex(vki_mutex *mutex)
+{
+    _Static_assert(sizeof(CRITICAL_SECTION) <= sizeof mutex->words, "room for the system's lock");
+    InitializeCriticalSection((CRITICAL_SECTION *)mutex->words);
+    return true;
+}
+
+static void end_mutex(vki_mutex *mutex)
+{
+    DeleteCriticalSection((CRITICAL_SECTION *)mutex->words);
+}
+
+void vki_mutex_lock(vki_mutex *mutex)
+{
+    EnterCriticalSection((CRITICAL_SECTION *)mutex->words);
+}
+
+void vki_mutex_unlock(vki_mutex *mutex)
+{
+    LeaveCriticalSection((CRITICAL_SECTION *)mutex->words);
+}
+
 uint64_t vki_now_ns(void)
 {
     LARGE_INTEGER count, frequency;
@@ -188,6 +210,32 @@ static void join_thread(uintptr_t thread)
     (void)pthread_join(handle, NULL);
 }
 
+static bool make_mutex(vki_mutex *mutex)
+{
+    pthread_mutexattr_t attributes;
+    _Static_assert(sizeof(pthread_mutex_t) <= sizeof mutex->words, "room for the system's lock");
+    if (pthread_mutexattr_init(&attributes) != 0) return false;
+    (void)pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    const bool made = pthread_mutex_init((pthread_mutex_t *)mutex->words, &attributes) == 0;
+    (void)pthread_mutexattr_destroy(&attributes);
+    return made;
+}
+
+static void end_mutex(vki_mutex *mutex)
+{
+    (void)pthread_mutex_destroy((pthread_mutex_t *)mutex->words);
+}
+
+void vki_mutex_lock(vki_mutex *mutex)
+{
+    (void)pthread_mutex_lock((pthread_mutex_t *)mutex->words);
+}
+
+void vki_mutex_unlock(vki_mutex *mutex)
+{
+    (void)pthread_mutex_unlock((pthread_mutex_t *)mutex->words);
+}
+
 uint64_t vki_now_ns(void)
 {
     struct timespec now;
@@ -210,6 +258,19 @@ uint64_t vki_random_seed(void)
     uint64_t seed = 0;
     if (!system_random(&seed, sizeof seed)) seed = vki_now_ns() * 0x9e3779b97f4a7c15u;
     return seed ? seed : 1; /* 0 asks for a seed */
+}
+
+vklm_status vki_mutex_init(vki_mutex *mutex, vklm_error *error)
+{
+    *mutex = (vki_mutex){0};
+    mutex->made = make_mutex(mutex);
+    return mutex->made ? VKLM_OK : vki_fail(error, VKLM_OUT_OF_MEMORY, "the system has no lock left to give");
+}
+
+void vki_mutex_free(vki_mutex *mutex)
+{
+    if (mutex->made) end_mutex(mutex);
+    *mutex = (vki_mutex){0};
 }
 
 void vki_crew_start(vki_crew *crew, uint32_t threads)

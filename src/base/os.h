@@ -51,6 +51,17 @@ void vki_crew_end(vki_crew *crew);
 /* All jobs on up to `threads` threads, the caller's being one of them, also where that is 0. */
 void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user);
 
+/* The thread that holds it may lock it again, and unlocks it as often. Zeroed: none yet, which only free takes. */
+typedef struct vki_mutex {
+    uint64_t words[8]; /* the system's own */
+    bool made;
+} vki_mutex;
+
+vklm_status vki_mutex_init(vki_mutex *mutex, vklm_error *error);
+void vki_mutex_free(vki_mutex *mutex);
+void vki_mutex_lock(vki_mutex *mutex);
+void vki_mutex_unlock(vki_mutex *mutex);
+
 /* A seed from the operating system; falls back on the clock where it has none to give. */
 uint64_t vki_random_seed(void);
 
