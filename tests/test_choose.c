@@ -28,9 +28,14 @@ static void setup(void)
     set_probe(4, "GeForce RTX 4060", VKLM_DEVICE_DISCRETE, "");
 }
 
+static vklm_status choose_by(vklm_device_params params, uint32_t count)
+{
+    return vki_choose_device(&params, probes, count, &error, &chosen, reason);
+}
+
 static vklm_status choose(const char *select, uint32_t count)
 {
-    return vki_choose_device(select, probes, count, &error, &chosen, reason);
+    return choose_by((vklm_device_params){.select = select}, count);
 }
 
 START_TEST(the_default_is_the_first_usable_one_of_the_best_type)
@@ -78,6 +83,58 @@ START_TEST(a_uuid_finds_its_device)
 }
 END_TEST
 
+START_TEST(a_luid_finds_its_device_where_the_driver_says_one)
+{
+    const uint8_t luid[8] = {1, 2, 3, 4, 0xaa, 0xbb, 0xcc, 0xdd};
+    CHECK_FAILS(choose("01020304aabbccdd", 5), VKLM_INVALID_ARGUMENT, "no device");
+    memcpy(probes[2].info.luid, luid, sizeof luid);
+    CHECK_FAILS(choose_by((vklm_device_params){.luid = luid}, 5), VKLM_INVALID_ARGUMENT, "matches the LUID");
+    probes[2].info.luid_valid = true;
+    CHECK_OK(choose("01020304AAbbccdd", 5));
+    ck_assert_uint_eq(chosen, 2);
+    CHECK_OK(choose_by((vklm_device_params){.luid = luid}, 5));
+    ck_assert_uint_eq(chosen, 2);
+    ck_assert_str_eq(reason, "its LUID was asked for");
+    CHECK_OK(choose_by((vklm_device_params){.luid = luid, .uuid = probes[2].info.uuid}, 5));
+    CHECK_FAILS(choose_by((vklm_device_params){.luid = luid, .uuid = probes[3].info.uuid}, 5), VKLM_INVALID_ARGUMENT,
+                "matches the UUID");
+    CHECK_OK(choose_by((vklm_device_params){.uuid = probes[3].info.uuid}, 5));
+    ck_assert_uint_eq(chosen, 3);
+    CHECK_OK(choose_by((vklm_device_params){.luid = luid, .select = "4060"}, 5));
+    ck_assert_uint_eq(chosen, 4);
+}
+END_TEST
+
+START_TEST(power_says_which_type_and_size_come_first)
+{
+    probes[4].info.memory_bytes = 2;
+    probes[3].info.memory_bytes = 1;
+    CHECK_OK(choose_by((vklm_device_params){.power = VKLM_POWER_LOW}, 5));
+    ck_assert_uint_eq(chosen, 2);
+    CHECK_OK(choose_by((vklm_device_params){.power = VKLM_POWER_HIGH}, 5));
+    ck_assert_uint_eq(chosen, 4);
+    ck_assert_str_eq(reason, "the largest usable discrete GPU of 5 devices");
+    CHECK_OK(choose_by((vklm_device_params){.power = VKLM_POWER_HIGH}, 1));
+    ck_assert_uint_eq(chosen, 0);
+    probes[2].info.type = VKLM_DEVICE_VIRTUAL;
+    CHECK_OK(choose_by((vklm_device_params){.power = VKLM_POWER_LOW}, 5));
+    ck_assert_uint_eq(chosen, 3);
+}
+END_TEST
+
+START_TEST(of_two_drivers_of_a_gpu_the_usable_one_is_taken_and_the_list_names_them)
+{
+    memcpy(probes[4].info.uuid, probes[1].info.uuid, 16);
+    snprintf(probes[1].info.driver, sizeof probes[1].info.driver, "old driver");
+    snprintf(probes[4].info.driver, sizeof probes[4].info.driver, "new driver");
+    CHECK_OK(choose_by((vklm_device_params){.uuid = probes[1].info.uuid}, 5));
+    ck_assert_uint_eq(chosen, 4);
+    CHECK_FAILS(choose("7", 5), VKLM_INVALID_ARGUMENT, "1: Old Radeon 5700 (discrete GPU, by old driver, lacks");
+    ck_assert_ptr_nonnull(strstr(error.text, "4: GeForce RTX 4060 (discrete GPU, by new driver)"));
+    CHECK_FAILS(choose("1", 5), VKLM_DEVICE_UNSUITABLE, "lacks Vulkan 1.2");
+}
+END_TEST
+
 START_TEST(an_unusable_device_is_refused_by_what_it_lacks)
 {
     CHECK_FAILS(choose("radeon", 5), VKLM_DEVICE_UNSUITABLE, "Old Radeon 5700 lacks Vulkan 1.2");
@@ -98,6 +155,9 @@ int main(void)
     tcase_add_test(c, a_number_is_an_index_or_part_of_a_name);
     tcase_add_test(c, a_part_of_a_name_finds_the_first_that_has_it_whatever_its_case);
     tcase_add_test(c, a_uuid_finds_its_device);
+    tcase_add_test(c, a_luid_finds_its_device_where_the_driver_says_one);
+    tcase_add_test(c, power_says_which_type_and_size_come_first);
+    tcase_add_test(c, of_two_drivers_of_a_gpu_the_usable_one_is_taken_and_the_list_names_them);
     tcase_add_test(c, an_unusable_device_is_refused_by_what_it_lacks);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

@@ -141,13 +141,28 @@ typedef struct vklm_device_info {
     uint32_t subgroup_size;
     char missing[256];     /* names of what it lacks, separated by ", "; empty: usable */
     char reason[256];      /* of a created device: why it was chosen; else empty */
+    bool luid_valid;
+    uint8_t luid[8];       /* what Windows calls the adapter (AdapterLuid), where the driver says */
+    char queue[128];       /* of a created device: its queue and priority; else empty */
 } vklm_device_info;
+
+/* Which device is taken where none is named. Usable ones only; types in order, virtual GPUs and software last. */
+typedef enum vklm_power {
+    VKLM_POWER_DEFAULT, /* discrete before integrated; the first of a type */
+    VKLM_POWER_LOW,     /* integrated before discrete; the first of a type */
+    VKLM_POWER_HIGH,    /* discrete before integrated; of a type the one with the most memory */
+} vklm_power;
+
+typedef enum vklm_queue_priority {
+    VKLM_QUEUE_PRIORITY_DEFAULT, /* below other programs and the renderer where the driver grants that, else normal */
+    VKLM_QUEUE_PRIORITY_NORMAL,
+} vklm_queue_priority;
 
 typedef struct vklm_device_params {
     size_t struct_size;
-    const char *select;          /* NULL: discrete before integrated before CPU, usable ones only.
-                                    Else an index of vklm_device_list ("1"), a UUID of 32 hex digits,
-                                    or a part of the name (case ignored; the first match) */
+    const char *select;          /* NULL: by uuid, luid or power below. Else an index of vklm_device_list
+                                    ("1"), a UUID of 32 hex digits, a LUID of 16, or a part of the name
+                                    (case ignored; the first match) */
     vklm_allocator allocator;    /* realloc NULL: the C library's */
     vklm_log log;
     const char *shader_dir;      /* GLSL compiled at run time from here; only where the library was
@@ -159,15 +174,21 @@ typedef struct vklm_device_params {
                                     faster. One of another device or driver version, or a damaged one, is
                                     ignored with a line in the log. NULL: none */
     size_t pipeline_cache_bytes;
+    const void *uuid;            /* 16 bytes: the GPU that the renderer uses, by Vulkan's deviceUUID; or NULL */
+    const void *luid;            /* 8 bytes: the same by Windows' name of it (&desc.AdapterLuid); or NULL */
+    vklm_power power;            /* where nothing above names one */
+    vklm_queue_priority queue_priority;
 } vklm_device_params;
 
 /* Lists the machine's Vulkan devices, usable or not, in the loader's order. *count is the capacity
- * of infos on entry and the number of devices on return (infos may be NULL to ask for it).
+ * of infos on entry and the number of devices on return (infos may be NULL to ask for it). A GPU with two drivers
+ * is there twice, with one UUID or LUID.
  * Errors: NO_VULKAN (no loader, no driver), BUFFER_TOO_SMALL. Makes and destroys a VkInstance. */
 VKLM_API vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos, uint32_t *count);
 
-/* Makes an own VkInstance and VkDevice. Errors: NO_VULKAN, INVALID_ARGUMENT (nothing matches
- * `select`; the text lists what there is), DEVICE_UNSUITABLE (the text names what is missing),
+/* Makes an own VkInstance and VkDevice (vklm_vulkan.h: takes the program's). A device that is named is taken or
+ * refused, never replaced by another. Errors: NO_VULKAN, INVALID_ARGUMENT (nothing matches; the text lists what
+ * there is), DEVICE_UNSUITABLE (the text names what is missing),
  * SHADER_ERROR, OUT_OF_MEMORY, DRIVER_ERROR. Blocks for the driver's start. */
 VKLM_API vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *error,
                                         vklm_device **device_out);

@@ -1,8 +1,8 @@
 /* device.c - the public vklm_device: own VkInstance, own VkDevice with one compute queue.
  *
  * Nothing is shared between devices but the loader itself, so different devices may be used on
- * different threads. What is chosen stands in choose.c, what a device must have in probe.c. Also
- * here: how a VkResult becomes a status.
+ * different threads. What is chosen stands in choose.c, what a device must have in probe.c; a program's own device is
+ * taken in adopt.c. Also here, for both: how a VkResult becomes a status, and the one way to the queue.
  */
 #include "gpu/pipeline.h"
 #include "gpu/probe.h"
@@ -57,6 +57,17 @@ vklm_status vki_device_usable(const vklm_device *device, vklm_error *error)
                     device->info.name);
 }
 
+vklm_status vki_device_submit(vklm_device *device, const VkSubmitInfo *submit, VkFence fence, vklm_error *error)
+{
+    TRY(vki_device_usable(device, error));
+    vki_mutex_lock(&device->queue_mutex);
+    if (device->hooks.lock_queue) device->hooks.lock_queue(device->hooks.lock_user, device->queue);
+    const VkResult result = device->fn.vkQueueSubmit(device->queue, 1, submit, fence);
+    if (device->hooks.lock_queue) device->hooks.unlock_queue(device->hooks.lock_user, device->queue);
+    vki_mutex_unlock(&device->queue_mutex);
+    return vki_check(device, result, "vkQueueSubmit", error);
+}
+
 /* ---- The instance ---------------------------------------------------------------------------- */
 
 /* Asks for Vulkan 1.2 and no more: what vklm likes of later versions are extensions of it, and the
@@ -97,7 +108,7 @@ static vklm_status open_instance(vklm_error *error, vki_instance_functions *fn,
     }
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER) return vki_fail(error, VKLM_NO_VULKAN, NO_DRIVER);
     TRY(vki_check(NULL, result, "vkCreateInstance", error));
-    vki_loader_instance_functions(*instance, fn);
+    vki_instance_functions_of(vki_loader_get(), *instance, fn);
     return VKLM_OK;
 }
 
@@ -121,7 +132,8 @@ static vklm_status probe_all(const vki_host *host, const vki_instance_functions 
     result = fn->EnumeratePhysicalDevices(instance, &n, all);
     TRY_OR_FAIL(vki_check(NULL, result, "vkEnumeratePhysicalDevices", error));
     for (uint32_t i = 0; i < n; i++)
-        TRY_OR_FAIL(vki_probe_device(host, fn, all[i], error, &(*probes)[i]));
+        TRY_OR_FAIL(vki_probe_device(host, fn, all[i], &(vki_enabled){.api_version = VK_API_VERSION_1_2}, error,
+                                     &(*probes)[i]));
     *count = n;
 fail:
     vki_release(host, &all);
@@ -157,15 +169,6 @@ fail:
 
 /* ---- The device ------------------------------------------------------------------------------ */
 
-static vklm_status read_params(const vklm_device_params *params, vklm_error *error,
-                               vklm_device_params *own)
-{
-    TRY(vki_params(own, sizeof *own, params, "vklm_device_params", error));
-    if (own->submit_limit_ms >= 0) return VKLM_OK;
-    return vki_fail(error, VKLM_INVALID_ARGUMENT, "submit_limit_ms is %g: it must not be negative",
-                    own->submit_limit_ms);
-}
-
 static vklm_status copy_shader_dir(vklm_device *device, const char *dir, vklm_error *error)
 {
     if (!dir) return VKLM_OK;
@@ -183,7 +186,7 @@ static vklm_status copy_shader_dir(vklm_device *device, const char *dir, vklm_er
 #endif
 }
 
-static void adopt_probe(vklm_device *device, const vki_probe *probe, uint64_t block_limit_bytes)
+void vki_device_take_probe(vklm_device *device, const vki_probe *probe, uint64_t block_limit_bytes)
 {
     device->physical = probe->physical;
     device->info = probe->info;
@@ -194,33 +197,31 @@ static void adopt_probe(vklm_device *device, const vki_probe *probe, uint64_t bl
         device->limits.max_block_bytes = block_limit_bytes;
 }
 
-static vklm_status open_device(vklm_device *device, const vki_probe *probe, vklm_error *error)
+vklm_status vki_device_begin(const vklm_device_params *params, vklm_error *error, vklm_device_params *own,
+                             vklm_device **device_out)
 {
-    vki_features features;
-    vki_probe_features(&device->instance_fn, probe, &features);
-    const VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-        .queueFamilyIndex = probe->queue_family,
-        .queueCount = 1,
-        .pQueuePriorities = &(const float){0.5f},
-    };
-    const VkDeviceCreateInfo create = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = &features.core,
-        .queueCreateInfoCount = 1,
-        .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = probe->n_extensions,
-        .ppEnabledExtensionNames = probe->extensions,
-    };
-    const VkResult result =
-        device->instance_fn.CreateDevice(probe->physical, &create, NULL, &device->device);
-    TRY(vki_check(device, result, "vkCreateDevice", error));
-    vki_loader_device_functions(&device->instance_fn, device->device, &device->fn);
-    device->fn.vkGetDeviceQueue(device->device, probe->queue_family, 0, &device->queue);
+    *device_out = NULL;
+    TRY(vki_params(own, sizeof *own, params, "vklm_device_params", error));
+    if (!(own->submit_limit_ms >= 0))
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "submit_limit_ms is %g: it must not be negative",
+                        own->submit_limit_ms);
+    vki_host host;
+    vki_host_init(&host, &own->allocator, &own->log);
+    vklm_device *device;
+    TRY(vki_alloc(&host, 1, sizeof *device, error, &device));
+    device->host = host;
+    device->submit_limit_ms = own->submit_limit_ms > 0 ? own->submit_limit_ms : 50;
+    vklm_status status;
+    TRY_OR_FAIL(vki_mutex_init(&device->queue_mutex, error));
+    TRY_OR_FAIL(copy_shader_dir(device, own->shader_dir, error));
+    *device_out = device;
     return VKLM_OK;
+fail:
+    vklm_device_destroy(&device);
+    return status;
 }
 
-static vklm_status create_pipeline_objects(vklm_device *device, const vklm_device_params *params, vklm_error *error)
+vklm_status vki_device_finish(vklm_device *device, const vklm_device_params *own, vklm_error *error)
 {
     const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, VKI_PUSH_BYTES};
     const VkPipelineLayoutCreateInfo layout = {
@@ -228,10 +229,57 @@ static vklm_status create_pipeline_objects(vklm_device *device, const vklm_devic
         .pushConstantRangeCount = 1,
         .pPushConstantRanges = &range,
     };
-    const VkResult result =
-        device->fn.vkCreatePipelineLayout(device->device, &layout, NULL, &device->pipeline_layout);
+    const VkResult result = device->fn.vkCreatePipelineLayout(device->device, &layout, device->callbacks,
+                                                              &device->pipeline_layout);
     TRY(vki_check(device, result, "vkCreatePipelineLayout", error));
-    return vki_device_create_cache(device, params->pipeline_cache, params->pipeline_cache_bytes, error);
+    if (!device->cache_borrowed)
+        TRY(vki_device_create_cache(device, own->pipeline_cache, own->pipeline_cache_bytes, error));
+    vki_log(&device->host, VKLM_LOG_INFO, "device: %s, %s; chosen: %s; %s", device->info.name, device->info.driver,
+            device->info.reason, device->info.queue);
+    return VKLM_OK;
+}
+
+/* Makes the device with a queue of this priority (0: the usual one). */
+static VkResult create_device(vklm_device *device, vki_probe *probe, VkQueueGlobalPriorityKHR priority)
+{
+    const VkDeviceQueueGlobalPriorityCreateInfoKHR global = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR,
+        .globalPriority = priority,
+    };
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .pNext = priority ? &global : NULL,
+        .queueFamilyIndex = probe->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &(const float){0.5f},
+    };
+    const char *extensions[VKI_MAX_EXTENSIONS + 1];
+    memcpy(extensions, probe->extensions, sizeof probe->extensions);
+    extensions[probe->n_extensions] = probe->priority_extension;
+    const VkDeviceCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = vki_features_chain(&probe->features, probe),
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = probe->n_extensions + (priority ? 1 : 0),
+        .ppEnabledExtensionNames = extensions,
+    };
+    return device->instance_fn.CreateDevice(probe->physical, &create, NULL, &device->device);
+}
+
+/* A low priority lets the program's frames go first. Drivers may offer it and yet refuse it to a process. */
+static vklm_status open_device(vklm_device *device, vki_probe *probe, vklm_queue_priority wanted, vklm_error *error)
+{
+    const bool ask = wanted == VKLM_QUEUE_PRIORITY_DEFAULT && probe->priority_extension;
+    VkResult result = create_device(device, probe, ask ? VK_QUEUE_GLOBAL_PRIORITY_LOW_KHR : 0);
+    const bool low = ask && result >= VK_SUCCESS;
+    if (ask && !low) result = create_device(device, probe, 0);
+    TRY(vki_check(device, result, "vkCreateDevice", error));
+    vki_loader_device_functions(&device->instance_fn, device->device, &device->fn);
+    device->fn.vkGetDeviceQueue(device->device, probe->queue_family, 0, &device->queue);
+    vki_describe_queue(probe, low ? "low priority" : ask ? "normal priority: low was refused" : "normal priority",
+                       device->info.queue);
+    return VKLM_OK;
 }
 
 vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *error,
@@ -242,28 +290,20 @@ vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *err
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "vklm_device_create: device_out is NULL");
     *device_out = NULL;
     vklm_device_params own;
-    TRY(read_params(params, error, &own));
-    vki_host host;
-    vki_host_init(&host, &own.allocator, &own.log);
     vklm_device *device;
-    TRY(vki_alloc(&host, 1, sizeof *device, error, &device));
-    device->host = host;
-    device->submit_limit_ms = own.submit_limit_ms > 0 ? own.submit_limit_ms : 50;
-
+    TRY(vki_device_begin(params, error, &own, &device));
+    const vki_host host = device->host;
     vklm_status status;
     vki_probe *probes = NULL;
     char reason[sizeof device->info.reason];
     uint32_t count, index;
-    TRY_OR_FAIL(copy_shader_dir(device, own.shader_dir, error));
     TRY_OR_FAIL(open_instance(error, &device->instance_fn, &device->instance));
     TRY_OR_FAIL(probe_all(&host, &device->instance_fn, device->instance, error, &probes, &count));
-    TRY_OR_FAIL(vki_choose_device(own.select, probes, count, error, &index, reason));
-    adopt_probe(device, &probes[index], own.block_limit_bytes);
+    TRY_OR_FAIL(vki_choose_device(&own, probes, count, error, &index, reason));
+    vki_device_take_probe(device, &probes[index], own.block_limit_bytes);
     memcpy(device->info.reason, reason, sizeof reason);
-    TRY_OR_FAIL(open_device(device, &probes[index], error));
-    TRY_OR_FAIL(create_pipeline_objects(device, &own, error));
-    vki_log(&host, VKLM_LOG_INFO, "device: %s, %s; chosen: %s", device->info.name,
-            device->info.driver, reason);
+    TRY_OR_FAIL(open_device(device, &probes[index], own.queue_priority, error));
+    TRY_OR_FAIL(vki_device_finish(device, &own, error));
     *device_out = device;
     device = NULL;
 fail:
@@ -278,11 +318,13 @@ void vklm_device_destroy(vklm_device **device)
     vklm_device *own = *device;
     *device = NULL;
     if (own->device) {
-        own->fn.vkDestroyPipelineCache(own->device, own->pipeline_cache, NULL);
-        own->fn.vkDestroyPipelineLayout(own->device, own->pipeline_layout, NULL);
-        own->fn.vkDestroyDevice(own->device, NULL);
+        if (!own->cache_borrowed)
+            own->fn.vkDestroyPipelineCache(own->device, own->pipeline_cache, own->callbacks);
+        own->fn.vkDestroyPipelineLayout(own->device, own->pipeline_layout, own->callbacks);
+        if (!own->adopted) own->fn.vkDestroyDevice(own->device, NULL);
     }
-    if (own->instance) own->instance_fn.DestroyInstance(own->instance, NULL);
+    if (own->instance && !own->adopted) own->instance_fn.DestroyInstance(own->instance, NULL);
+    vki_mutex_free(&own->queue_mutex);
     const vki_host host = own->host;
     vki_release(&host, &own->shader_dir);
     vki_release(&host, &own);

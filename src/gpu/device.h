@@ -1,4 +1,4 @@
-/* device.h - one Vulkan device, own instance included: choice, features, limits, function table.
+/* device.h - one Vulkan device, with its own instance or adopted from the program: features, limits, function table.
  *
  * The public vklm_device is this struct. What another layer needs to know of the hardware is read
  * here once. No vk* symbol is visible outside: volk's names are prefixed at build time.
@@ -7,7 +7,7 @@
 #define VKI_DEVICE_H
 
 #include "gpu/vulkan.h"
-#include "base/host.h"
+#include "base/os.h"
 
 /* C of m rows and n columns from A of k columns and B, by all lanes of a subgroup; m 0: there is no such product. */
 typedef struct vki_matrix_size {
@@ -42,19 +42,32 @@ struct vklm_device {
     double submit_limit_ms;
     const char *shader_dir;            /* owned copy, or NULL */
 
-    VkInstance instance;               /* owned */
+    bool adopted;                      /* instance, device and queue are the program's */
+    VkInstance instance;
     vki_instance_functions instance_fn;
     VkPhysicalDevice physical;
-    VkDevice device;                   /* owned */
+    VkDevice device;
     struct VolkDeviceTable fn;
+    const VkAllocationCallbacks *callbacks; /* for every call that takes them: NULL or own_callbacks */
+    VkAllocationCallbacks own_callbacks;
     VkPhysicalDeviceMemoryProperties memory_properties;
     uint32_t queue_family;
-    VkQueue queue;
+    VkQueue queue;                     /* vki_device_submit alone uses it */
+    vki_mutex queue_mutex;
     VkPipelineLayout pipeline_layout;  /* no descriptor sets; 128 bytes of push constants */
-    VkPipelineCache pipeline_cache;    /* owned */
+    VkPipelineCache pipeline_cache;
+    bool cache_borrowed;               /* from the program */
+    struct {                           /* the program's; members may be NULL */
+        void (*lock_queue)(void *user, VkQueue queue);
+        void (*unlock_queue)(void *user, VkQueue queue);
+        void *lock_user;
+        bool (*allocate_memory)(void *user, uint32_t heap, VkDeviceSize size_bytes);
+        void (*free_memory)(void *user, uint32_t heap, VkDeviceSize size_bytes);
+        void *memory_user;
+    } hooks;
 
-    bool lost;                         /* sticky */
-    uint64_t memory_used;              /* bytes of device memory allocated now */
+    atomic_bool lost;                  /* sticky */
+    _Atomic uint64_t memory_used;      /* bytes of device memory allocated now */
 };
 
 /* OK, or the status and text of a failed Vulkan call; sets device->lost. `what` names the call or
@@ -63,6 +76,15 @@ vklm_status vki_check(vklm_device *device, VkResult result, const char *what, vk
 
 /* DEVICE_LOST where the device was lost before. */
 vklm_status vki_device_usable(const vklm_device *device, vklm_error *error);
+
+/* vkQueueSubmit of one submit to the device's queue, under its locks. Any thread. */
+vklm_status vki_device_submit(vklm_device *device, const VkSubmitInfo *submit, VkFence fence, vklm_error *error);
+
+/* How a device is made: begin reads the params (own) and allocates, the caller fills in instance, device and queue,
+ * and finish makes what belongs to them. vklm_device_destroy undoes any part of it. */
+vklm_status vki_device_begin(const vklm_device_params *params, vklm_error *error, vklm_device_params *own,
+                             vklm_device **device_out);
+vklm_status vki_device_finish(vklm_device *device, const vklm_device_params *own, vklm_error *error);
 
 /* Makes device->pipeline_cache, from a blob of vklm_device_get_pipeline_cache where that is of use. pipeline_cache.c */
 vklm_status vki_device_create_cache(vklm_device *device, const void *blob, size_t size_bytes, vklm_error *error);

@@ -72,6 +72,21 @@ static vklm_status out_of_memory(uint64_t size_bytes, const char *what, vklm_err
         what, (double)size_bytes / (1 << 20));
 }
 
+/* vkAllocateMemory, of which the program is told and which it may refuse. */
+static VkResult allocate_from(vklm_device *device, const VkMemoryAllocateInfo *info, vki_buffer *buffer)
+{
+    const uint32_t heap = device->memory_properties.memoryTypes[info->memoryTypeIndex].heapIndex;
+    if (device->hooks.allocate_memory &&
+        !device->hooks.allocate_memory(device->hooks.memory_user, heap, info->allocationSize))
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    buffer->heap = heap;
+    const VkResult result = device->fn.vkAllocateMemory(device->device, info, device->callbacks, &buffer->memory);
+    if (result >= VK_SUCCESS) device->memory_used += info->allocationSize;
+    else if (device->hooks.free_memory)
+        device->hooks.free_memory(device->hooks.memory_user, heap, info->allocationSize);
+    return result;
+}
+
 static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t type_bits,
                             const char *what, vklm_error *error, vki_buffer *buffer, uint32_t *type)
 {
@@ -89,14 +104,10 @@ static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t 
             .allocationSize = buffer->allocated_bytes,
             .memoryTypeIndex = *type,
         };
-        const VkResult result =
-            device->fn.vkAllocateMemory(device->device, &allocate, NULL, &buffer->memory);
-        if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY) {
-            TRY(vki_check(device, result, what, error));
-            device->memory_used += buffer->allocated_bytes;
-            return VKLM_OK;
-        }
+        const VkResult result = allocate_from(device, &allocate, buffer);
+        if (result >= VK_SUCCESS) return VKLM_OK;
         buffer->memory = VK_NULL_HANDLE;
+        if (result != VK_ERROR_OUT_OF_DEVICE_MEMORY) return vki_check(device, result, what, error);
         type_bits &= ~(1u << *type);
     }
 }
@@ -146,7 +157,7 @@ vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_
     VkMemoryRequirements needs;
     uint32_t type;
     const VkResult result =
-        device->fn.vkCreateBuffer(device->device, &create, NULL, &buffer->buffer);
+        device->fn.vkCreateBuffer(device->device, &create, device->callbacks, &buffer->buffer);
     TRY_OR_FAIL(vki_check(device, result, what, error));
     device->fn.vkGetBufferMemoryRequirements(device->device, buffer->buffer, &needs);
     buffer->allocated_bytes = vki_max(needs.size, SMALLEST_ALLOCATION);
@@ -160,10 +171,12 @@ fail:
 
 void vki_buffer_destroy(vklm_device *device, vki_buffer *buffer)
 {
-    if (buffer->buffer) device->fn.vkDestroyBuffer(device->device, buffer->buffer, NULL);
+    if (buffer->buffer) device->fn.vkDestroyBuffer(device->device, buffer->buffer, device->callbacks);
     if (buffer->memory) {
-        device->fn.vkFreeMemory(device->device, buffer->memory, NULL);
+        device->fn.vkFreeMemory(device->device, buffer->memory, device->callbacks);
         device->memory_used -= buffer->allocated_bytes;
+        if (device->hooks.free_memory)
+            device->hooks.free_memory(device->hooks.memory_user, buffer->heap, buffer->allocated_bytes);
     }
     *buffer = (vki_buffer){0};
 }

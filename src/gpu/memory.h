@@ -23,6 +23,7 @@ typedef struct vki_buffer {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t allocated_bytes; /* of device memory */
+    uint32_t heap;
     uint8_t *mapped;      /* NULL where the host cannot see it */
 } vki_buffer;
 

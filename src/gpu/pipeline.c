@@ -26,11 +26,11 @@ void vki_pipelines_free(vki_pipelines *pipelines)
     if (!device) return;
     vki_crew_end(&pipelines->crew);
     for (size_t i = 0; i < pipelines->n_items; i++) {
-        device->fn.vkDestroyPipeline(device->device, pipelines->items[i]->pipeline, NULL);
+        device->fn.vkDestroyPipeline(device->device, pipelines->items[i]->pipeline, device->callbacks);
         vki_release(&device->host, &pipelines->items[i]);
     }
     for (size_t i = 0; i < pipelines->n_modules; i++)
-        device->fn.vkDestroyShaderModule(device->device, pipelines->modules[i].module, NULL);
+        device->fn.vkDestroyShaderModule(device->device, pipelines->modules[i].module, device->callbacks);
     vki_release(&device->host, &pipelines->items);
     vki_release(&device->host, &pipelines->modules);
     *pipelines = (vki_pipelines){0};
@@ -52,7 +52,7 @@ static vklm_status create_module(vklm_device *device, const vki_shader *shader, 
         create.pCode = words;
     }
 #endif
-    const VkResult result = device->fn.vkCreateShaderModule(device->device, &create, NULL, module);
+    const VkResult result = device->fn.vkCreateShaderModule(device->device, &create, device->callbacks, module);
 #if defined(VKLM_RUNTIME_GLSL)
     vki_release(&device->host, &words);
 #endif
@@ -133,8 +133,8 @@ static void make_pipeline(const vklm_device *device, vki_pipeline *item)
                   .pSpecializationInfo = &constants},
         .layout = device->pipeline_layout,
     };
-    item->result = device->fn.vkCreateComputePipelines(device->device, device->pipeline_cache, 1, &create, NULL,
-                                                       &item->pipeline);
+    item->result = device->fn.vkCreateComputePipelines(device->device, device->pipeline_cache, 1, &create,
+                                                       device->callbacks, &item->pipeline);
     if (item->result < VK_SUCCESS) item->pipeline = VK_NULL_HANDLE;
 }
 

@@ -66,10 +66,11 @@ static VkPipelineCacheCreateInfo choose_data(const vklm_device *device, const vo
 vklm_status vki_device_create_cache(vklm_device *device, const void *blob, size_t size_bytes, vklm_error *error)
 {
     VkPipelineCacheCreateInfo create = choose_data(device, blob, size_bytes);
-    VkResult result = device->fn.vkCreatePipelineCache(device->device, &create, NULL, &device->pipeline_cache);
+    const PFN_vkCreatePipelineCache make = device->fn.vkCreatePipelineCache;
+    VkResult result = make(device->device, &create, device->callbacks, &device->pipeline_cache);
     if (result < VK_SUCCESS && create.initialDataSize) {
         create.initialDataSize = 0;
-        result = device->fn.vkCreatePipelineCache(device->device, &create, NULL, &device->pipeline_cache);
+        result = make(device->device, &create, device->callbacks, &device->pipeline_cache);
     }
     return vki_check(device, result, "vkCreatePipelineCache", error);
 }

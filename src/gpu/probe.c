@@ -1,54 +1,15 @@
 /* probe.c - reads a physical device: name, limits, memory, queue, and what it lacks for vklm.
  *
- * Requirements stand in two tables, one of feature bits and one of subgroup operations, so that a
- * refusal names every missing one. Structs that the device's Vulkan version does not know are never
+ * What it has is what it offers, or, of a device that a program made, what that was made with. A refusal names every
+ * missing feature and subgroup operation. Structs that the device's Vulkan version does not know are never
  * chained: a device older than 1.2 is refused from its core properties alone.
  */
 #include "gpu/probe.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A feature bit by its place in vki_features. */
-typedef struct feature {
-    const char *name;
-    size_t offset;
-    bool required;
-} feature;
-
-#define CORE(name, required) {#name, offsetof(vki_features, core.features.name), required}
-#define V11(name, required) {#name, offsetof(vki_features, v11.name), required}
-#define V12(name, required) {#name, offsetof(vki_features, v12.name), required}
-#define CONTROL(name) {#name, offsetof(vki_features, size_control.name), false}
-#define DOT(name) {#name, offsetof(vki_features, integer_dot.name), false}
-#define COOP(name) {#name, offsetof(vki_features, coop.name), false}
-
-static const feature features_wanted[] = {
-    CORE(shaderInt64, true),
-    V11(storageBuffer16BitAccess, true),
-    V12(storageBuffer8BitAccess, true),
-    V12(bufferDeviceAddress, true),
-    V12(timelineSemaphore, true),
-    CORE(shaderInt16, false),
-    V12(shaderInt8, false),
-    V12(shaderFloat16, false),
-    V12(shaderSubgroupExtendedTypes, false),
-    V12(subgroupBroadcastDynamicId, false),
-    V12(hostQueryReset, false),
-    CONTROL(subgroupSizeControl),
-    CONTROL(computeFullSubgroups),
-    DOT(shaderIntegerDotProduct),
-    V12(vulkanMemoryModel, false),
-    COOP(cooperativeMatrix),
-};
-
-enum { N_WANTED = sizeof features_wanted / sizeof features_wanted[0] };
-
-static VkBool32 *feature_bit(vki_features *features, const feature *wanted)
-{
-    return (VkBool32 *)(void *)((char *)features + wanted->offset);
-}
+#include "base/checked.h"
 
 /* Adds a name to info.missing; one that no longer fits is dropped: the first will do to refuse. */
 static void add_missing(vklm_device_info *info, const char *name)
@@ -58,72 +19,70 @@ static void add_missing(vklm_device_info *info, const char *name)
     snprintf(info->missing + used, sizeof info->missing - used, "%s%s", used ? ", " : "", name);
 }
 
-/* Chains the structs of what the device has. */
-static void chain_features(vki_features *features, const vki_probe *probe)
-{
-    *features = (vki_features){
-        .core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-        .v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
-        .v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        .size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
-        .integer_dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES,
-        .coop.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
-    };
-    features->core.pNext = &features->v11;
-    features->v11.pNext = &features->v12;
-    void **tail = &features->v12.pNext;
-    if (probe->has_size_control) {
-        *tail = &features->size_control;
-        tail = &features->size_control.pNext;
-    }
-    if (probe->has_integer_dot) {
-        *tail = &features->integer_dot;
-        tail = &features->integer_dot.pNext;
-    }
-    if (probe->has_coop) *tail = &features->coop;
-}
-
-void vki_probe_features(const vki_instance_functions *fn, const vki_probe *probe,
-                        vki_features *features)
-{
-    vki_features offered;
-    chain_features(&offered, probe);
-    fn->GetPhysicalDeviceFeatures2(probe->physical, &offered.core);
-    chain_features(features, probe);
-    for (size_t i = 0; i < N_WANTED; i++)
-        *feature_bit(features, &features_wanted[i]) = *feature_bit(&offered, &features_wanted[i]);
-}
-
-static bool has_extension(const VkExtensionProperties *extensions, uint32_t count, const char *name)
+static bool has_name(const char *const *names, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (strcmp(extensions[i].extensionName, name) == 0) return true;
+        if (strcmp(names[i], name) == 0) return true;
     return false;
 }
 
 /* Finds the extensions that are of use, or must be enabled where they are offered. */
-static vklm_status read_extensions(const vki_host *host, const vki_instance_functions *fn,
-                                   vklm_error *error, vki_probe *probe)
+static void find_extensions(const char *const *names, uint32_t n, uint32_t version, vki_probe *probe)
 {
-    VkExtensionProperties *all;
-    uint32_t n = 0;
-    (void)fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, NULL);
-    TRY(vki_alloc(host, n, sizeof *all, error, &all));
-    if (n && fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, all) < VK_SUCCESS)
-        n = 0;
-    const char *const known[] = {
+    static const char *const known[] = {
         VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
         VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
         VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
         "VK_KHR_portability_subset",
     };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (has_extension(all, n, known[i])) probe->extensions[probe->n_extensions++] = known[i];
-    probe->has_size_control = has_extension(all, n, known[0]);
-    probe->has_integer_dot = has_extension(all, n, known[1]);
-    probe->has_coop = has_extension(all, n, known[2]);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (has_name(names, n, known[i])) probe->extensions[probe->n_extensions++] = known[i];
+    probe->has_size_control = version >= VK_API_VERSION_1_3 || has_name(names, n, known[0]);
+    probe->has_integer_dot = version >= VK_API_VERSION_1_3 || has_name(names, n, known[1]);
+    probe->has_coop = has_name(names, n, known[2]);
+    if (has_name(names, n, VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME))
+        probe->priority_extension = VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME;
+    else if (has_name(names, n, VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME))
+        probe->priority_extension = VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME;
+}
+
+static vklm_status read_extensions(const vki_host *host, const vki_instance_functions *fn,
+                                   const vki_enabled *enabled, vklm_error *error, vki_probe *probe)
+{
+    const uint32_t version = (uint32_t)vki_min(enabled->api_version, probe->info.api_version);
+    if (enabled->made) {
+        find_extensions(enabled->extensions, enabled->n_extensions, version, probe);
+        return VKLM_OK;
+    }
+    vklm_status status;
+    VkExtensionProperties *all = NULL;
+    const char **names = NULL;
+    uint32_t n = 0;
+    (void)fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, NULL);
+    TRY_OR_FAIL(vki_alloc(host, n, sizeof *all, error, &all));
+    TRY_OR_FAIL(vki_alloc(host, n, sizeof *names, error, &names));
+    if (n && fn->EnumerateDeviceExtensionProperties(probe->physical, NULL, &n, all) < VK_SUCCESS)
+        n = 0;
+    for (uint32_t i = 0; i < n; i++) names[i] = all[i].extensionName;
+    find_extensions(names, n, version, probe);
+fail:
+    vki_release(host, &names);
     vki_release(host, &all);
-    return VKLM_OK;
+    return status;
+}
+
+static void read_features(const vki_instance_functions *fn, const vki_enabled *enabled, vki_probe *probe)
+{
+    if (enabled->made) {
+        vki_features_read(&probe->features, probe, enabled->features, enabled->core_features);
+    } else {
+        vki_features offered = {0};
+        (void)vki_features_chain(&offered, probe);
+        fn->GetPhysicalDeviceFeatures2(probe->physical, &offered.core);
+        vki_features_keep(&probe->features, &offered);
+    }
+    const char *name;
+    for (size_t at = 0; (name = vki_features_missing(&probe->features, &at));) add_missing(&probe->info, name);
 }
 
 static vklm_device_type type_of(VkPhysicalDeviceType type)
@@ -137,31 +96,61 @@ static vklm_device_type type_of(VkPhysicalDeviceType type)
     }
 }
 
+static bool computes(const VkQueueFamilyProperties *family)
+{
+    return (family->queueFlags & VK_QUEUE_COMPUTE_BIT) && family->queueCount > 0;
+}
+
+static vklm_status read_families(const vki_host *host, const vki_instance_functions *fn, VkPhysicalDevice physical,
+                                 vklm_error *error, VkQueueFamilyProperties **families, uint32_t *n)
+{
+    *n = 0;
+    fn->GetPhysicalDeviceQueueFamilyProperties(physical, n, NULL);
+    TRY(vki_alloc(host, *n, sizeof **families, error, families));
+    fn->GetPhysicalDeviceQueueFamilyProperties(physical, n, *families);
+    return VKLM_OK;
+}
+
+static void take_family(const VkQueueFamilyProperties *families, uint32_t family, vki_probe *probe)
+{
+    const uint32_t bits = families[family].timestampValidBits;
+    probe->limits.timestamp_ns = bits ? probe->tick_ns : 0;
+    probe->limits.timestamp_mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
+    probe->queue_family = family;
+    probe->family_size = families[family].queueCount;
+    probe->queue_async = !(families[family].queueFlags & VK_QUEUE_GRAPHICS_BIT);
+}
+
 /* A family that computes but does not draw runs beside a program's own frames. */
 static vklm_status find_queue(const vki_host *host, const vki_instance_functions *fn,
                               vklm_error *error, vki_probe *probe)
 {
     VkQueueFamilyProperties *families;
-    uint32_t n = 0;
-    fn->GetPhysicalDeviceQueueFamilyProperties(probe->physical, &n, NULL);
-    TRY(vki_alloc(host, n, sizeof *families, error, &families));
-    fn->GetPhysicalDeviceQueueFamilyProperties(probe->physical, &n, families);
+    uint32_t n;
+    TRY(read_families(host, fn, probe->physical, error, &families, &n));
     uint32_t best = n;
     for (uint32_t i = 0; i < n; i++) {
-        if (!(families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) || families[i].queueCount == 0)
-            continue;
+        if (!computes(&families[i])) continue;
+        probe->n_compute_queues += families[i].queueCount;
         const bool compute_only = !(families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT);
         if (best == n || (compute_only && (families[best].queueFlags & VK_QUEUE_GRAPHICS_BIT)))
             best = i;
     }
-    if (best == n) {
-        add_missing(&probe->info, "a compute queue");
-    } else {
-        const uint32_t bits = families[best].timestampValidBits;
-        if (bits == 0) probe->limits.timestamp_ns = 0;
-        probe->limits.timestamp_mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
-        probe->queue_family = best;
-    }
+    if (best == n) add_missing(&probe->info, "a compute queue");
+    else take_family(families, best, probe);
+    vki_release(host, &families);
+    return VKLM_OK;
+}
+
+vklm_status vki_probe_family(const vki_host *host, const vki_instance_functions *fn, uint32_t family,
+                             vklm_error *error, vki_probe *probe, bool *computes_out)
+{
+    VkQueueFamilyProperties *families;
+    uint32_t n;
+    *computes_out = false;
+    TRY(read_families(host, fn, probe->physical, error, &families, &n));
+    *computes_out = family < n && computes(&families[family]);
+    if (*computes_out) take_family(families, family, probe);
     vki_release(host, &families);
     return VKLM_OK;
 }
@@ -211,12 +200,12 @@ static void take_matrix_size(const VkCooperativeMatrixPropertiesKHR *p, vki_limi
 static vklm_status read_matrix_sizes(const vki_host *host, const vki_instance_functions *fn,
                                      vklm_error *error, vki_probe *probe)
 {
-    vki_features features;
-    vki_probe_features(fn, probe, &features);
+    const vki_features *features = &probe->features;
     /* Mesa's software Vulkan offers them at any size of subgroups, but its compiler crashes at others than 8. */
     if (probe->limits.is_cpu && probe->limits.subgroup_size != 8) return VKLM_OK;
-    if (!features.coop.cooperativeMatrix || !features.v12.vulkanMemoryModel || !features.v12.shaderFloat16 ||
-        !features.v12.shaderInt8 || !fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
+    if (!features->coop.cooperativeMatrix || !features->memory_model.vulkanMemoryModel ||
+        !features->float16_int8.shaderFloat16 || !features->float16_int8.shaderInt8 ||
+        !fn->GetPhysicalDeviceCooperativeMatrixPropertiesKHR)
         return VKLM_OK;
     VkCooperativeMatrixPropertiesKHR *all;
     uint32_t n = 0;
@@ -249,16 +238,12 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
     }
     fn->GetPhysicalDeviceProperties2(probe->physical, &all);
 
-    vki_features features;
-    vki_probe_features(fn, probe, &features);
-    for (size_t i = 0; i < N_WANTED; i++)
-        if (features_wanted[i].required && !*feature_bit(&features, &features_wanted[i]))
-            add_missing(&probe->info, features_wanted[i].name);
+    const vki_features *features = &probe->features;
     check_subgroups(&v11, &probe->info);
 
     const VkPhysicalDeviceLimits *limits = &all.properties.limits;
-    const bool control_usable = features.size_control.subgroupSizeControl &&
-                                features.size_control.computeFullSubgroups &&
+    const bool control_usable = features->size_control.subgroupSizeControl &&
+                                features->size_control.computeFullSubgroups &&
                                 (control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT);
     probe->limits = (vki_limits){
         .subgroup_size = v11.subgroupSize,
@@ -266,29 +251,31 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .subgroup_max = control_usable ? control.maxSubgroupSize : v11.subgroupSize,
         .subgroup_control = control_usable,
         .subgroup_fixed = probe->has_size_control && control.minSubgroupSize == control.maxSubgroupSize,
-        .full_subgroups = features.size_control.computeFullSubgroups,
+        .full_subgroups = features->size_control.computeFullSubgroups,
         .max_workgroup_subgroups = control.maxComputeWorkgroupSubgroups,
         .subgroup_operations = v11.subgroupSupportedOperations,
         .max_workgroup_invocations = limits->maxComputeWorkGroupInvocations,
         .shared_bytes = limits->maxComputeSharedMemorySize,
         .max_block_bytes = v11.maxMemoryAllocationSize,
-        .timestamp_ns = features.v12.hostQueryReset ? (double)limits->timestampPeriod : 0,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
         .is_discrete = probe->info.type == VKLM_DEVICE_DISCRETE,
         .vendor = all.properties.vendorID,
-        .fast_packed_dot = features.integer_dot.shaderIntegerDotProduct &&
+        .fast_packed_dot = features->integer_dot.shaderIntegerDotProduct &&
                            (dot.integerDotProduct4x8BitPackedSignedAccelerated ||
                             probe->info.type == VKLM_DEVICE_CPU),
     };
+    if (features->query_reset.hostQueryReset) probe->tick_ns = (double)limits->timestampPeriod;
     memcpy(probe->limits.max_grid, limits->maxComputeWorkGroupCount, sizeof probe->limits.max_grid);
     probe->info.subgroup_size = v11.subgroupSize;
     memcpy(probe->info.uuid, v11.deviceUUID, sizeof probe->info.uuid);
+    memcpy(probe->info.luid, v11.deviceLUID, sizeof probe->info.luid);
+    probe->info.luid_valid = v11.deviceLUIDValid;
     snprintf(probe->info.driver, sizeof probe->info.driver, "%.100s %.150s", v12.driverName,
              v12.driverInfo);
 }
 
-vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions *fn,
-                             VkPhysicalDevice physical, vklm_error *error, vki_probe *probe)
+vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions *fn, VkPhysicalDevice physical,
+                             const vki_enabled *enabled, vklm_error *error, vki_probe *probe)
 {
     *probe = (vki_probe){.physical = physical};
     VkPhysicalDeviceProperties2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -298,12 +285,19 @@ vklm_status vki_probe_device(const vki_host *host, const vki_instance_functions 
     probe->info.type = type_of(properties->deviceType);
     probe->info.api_version = properties->apiVersion;
     read_memory(fn, probe);
-    if (properties->apiVersion < VK_API_VERSION_1_2) {
+    if (vki_min(properties->apiVersion, enabled->api_version) < VK_API_VERSION_1_2) {
         add_missing(&probe->info, "Vulkan 1.2");
         return VKLM_OK;
     }
-    TRY(read_extensions(host, fn, error, probe));
+    TRY(read_extensions(host, fn, enabled, error, probe));
+    read_features(fn, enabled, probe);
     read_properties(fn, probe);
     TRY(read_matrix_sizes(host, fn, error, probe));
     return find_queue(host, fn, error, probe);
+}
+
+void vki_describe_queue(const vki_probe *probe, const char *what, char text[128])
+{
+    snprintf(text, 128, "queue family %u (%s), %s", probe->queue_family,
+             probe->queue_async ? "compute without graphics" : "graphics and compute", what);
 }

@@ -23,7 +23,7 @@ vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *er
     const VkSemaphoreCreateInfo create = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
                                           .pNext = &type};
     const VkResult result =
-        device->fn.vkCreateSemaphore(device->device, &create, NULL, &queue->timeline);
+        device->fn.vkCreateSemaphore(device->device, &create, device->callbacks, &queue->timeline);
     return vki_check(device, result, "vkCreateSemaphore", error);
 }
 
@@ -33,7 +33,7 @@ void vki_queue_free(vki_queue *queue)
     if (!device) return;
     bool done;
     if (!device->lost) (void)vki_queue_wait(queue, queue->submitted, UINT64_MAX, NULL, &done);
-    device->fn.vkDestroySemaphore(device->device, queue->timeline, NULL);
+    device->fn.vkDestroySemaphore(device->device, queue->timeline, device->callbacks);
     vki_release(&device->host, &queue->commands);
     *queue = (vki_queue){0};
 }
@@ -81,8 +81,7 @@ vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t cou
         .signalSemaphoreCount = 1,
         .pSignalSemaphores = &queue->timeline,
     };
-    const VkResult result = device->fn.vkQueueSubmit(device->queue, 1, &submit, VK_NULL_HANDLE);
-    TRY(vki_check(device, result, "vkQueueSubmit", error));
+    TRY(vki_device_submit(device, &submit, VK_NULL_HANDLE, error));
     queue->submitted = value;
     *submit_of(queue, value) = note;
     *value_out = value;

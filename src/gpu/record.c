@@ -38,7 +38,7 @@ vklm_status vki_recording_init(vki_recording *recording, vklm_device *device, vk
         .queueFamilyIndex = device->queue_family,
     };
     const VkResult result =
-        device->fn.vkCreateCommandPool(device->device, &create, NULL, &recording->pool);
+        device->fn.vkCreateCommandPool(device->device, &create, device->callbacks, &recording->pool);
     return vki_check(device, result, "vkCreateCommandPool", error);
 }
 
@@ -46,8 +46,8 @@ void vki_recording_free(vki_recording *recording)
 {
     vklm_device *device = recording->device;
     if (!device) return;
-    device->fn.vkDestroyCommandPool(device->device, recording->pool, NULL);
-    device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
+    device->fn.vkDestroyCommandPool(device->device, recording->pool, device->callbacks);
+    device->fn.vkDestroyQueryPool(device->device, recording->queries, device->callbacks);
     vki_release(&device->host, &recording->units);
     vki_release(&device->host, &recording->commands);
     vki_release(&device->host, &recording->barriers);
@@ -99,7 +99,7 @@ static vklm_status allocate_queries(vki_recording *recording, size_t n_dispatche
     vklm_device *device = recording->device;
     const size_t needed = recording->n_units + (recording->each ? n_dispatches : recording->n_units);
     if (device->limits.timestamp_ns <= 0 || recording->n_queries >= needed) return VKLM_OK;
-    device->fn.vkDestroyQueryPool(device->device, recording->queries, NULL);
+    device->fn.vkDestroyQueryPool(device->device, recording->queries, device->callbacks);
     recording->queries = VK_NULL_HANDLE;
     recording->n_queries = 0;
     const VkQueryPoolCreateInfo create = {
@@ -108,7 +108,7 @@ static vklm_status allocate_queries(vki_recording *recording, size_t n_dispatche
         .queryCount = (uint32_t)needed,
     };
     const VkResult result =
-        device->fn.vkCreateQueryPool(device->device, &create, NULL, &recording->queries);
+        device->fn.vkCreateQueryPool(device->device, &create, device->callbacks, &recording->queries);
     TRY(vki_check(device, result, "vkCreateQueryPool", error));
     recording->n_queries = create.queryCount;
     return VKLM_OK;

@@ -25,7 +25,7 @@ static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *er
         .queueFamilyIndex = device->queue_family,
     };
     VkResult result =
-        device->fn.vkCreateCommandPool(device->device, &pool, NULL, &upload->halves[half].pool);
+        device->fn.vkCreateCommandPool(device->device, &pool, device->callbacks, &upload->halves[half].pool);
     TRY(vki_check(device, result, "vkCreateCommandPool", error));
     const VkCommandBufferAllocateInfo command = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -37,7 +37,7 @@ static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *er
                                                  &upload->halves[half].command);
     TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    result = device->fn.vkCreateFence(device->device, &fence, NULL, &upload->halves[half].fence);
+    result = device->fn.vkCreateFence(device->device, &fence, device->callbacks, &upload->halves[half].fence);
     return vki_check(device, result, "vkCreateFence", error);
 }
 
@@ -58,8 +58,8 @@ static void release_staging(vki_upload *upload)
     vklm_device *device = upload->device;
     for (uint32_t i = 0; i < 2; i++) {
         if (!device->lost) (void)wait_half(upload, i, NULL);
-        device->fn.vkDestroyFence(device->device, upload->halves[i].fence, NULL);
-        device->fn.vkDestroyCommandPool(device->device, upload->halves[i].pool, NULL);
+        device->fn.vkDestroyFence(device->device, upload->halves[i].fence, device->callbacks);
+        device->fn.vkDestroyCommandPool(device->device, upload->halves[i].pool, device->callbacks);
     }
     vki_buffer_destroy(device, &upload->staging);
     *upload = (vki_upload){.device = device};
@@ -93,16 +93,13 @@ vklm_status vki_upload_turn(vki_upload *upload, vklm_error *error)
     };
     device->fn.vkCmdPipelineBarrier(command, VK_PIPELINE_STAGE_TRANSFER_BIT,
                                     VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &copied, 0, NULL, 0, NULL);
-    VkResult result = device->fn.vkEndCommandBuffer(command);
-    TRY(vki_check(device, result, "vkEndCommandBuffer", error));
+    TRY(vki_check(device, device->fn.vkEndCommandBuffer(command), "vkEndCommandBuffer", error));
     const VkSubmitInfo submit = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .commandBufferCount = 1,
         .pCommandBuffers = &command,
     };
-    result =
-        device->fn.vkQueueSubmit(device->queue, 1, &submit, upload->halves[upload->current].fence);
-    TRY(vki_check(device, result, "vkQueueSubmit", error));
+    TRY(vki_device_submit(device, &submit, upload->halves[upload->current].fence, error));
     upload->halves[upload->current].pending = true;
     upload->current = 1 - upload->current;
     upload->used = 0;

@@ -30,10 +30,14 @@ uint32_t vki_loader_open(void)
     return version;
 }
 
-void vki_loader_instance_functions(VkInstance instance, vki_instance_functions *fn)
+PFN_vkGetInstanceProcAddr vki_loader_get(void)
 {
-#define FETCH(name)                                                                                \
-    fn->name = (PFN_vk##name)(void (*)(void))vkGetInstanceProcAddr(instance, "vk" #name);
+    return vkGetInstanceProcAddr;
+}
+
+void vki_instance_functions_of(PFN_vkGetInstanceProcAddr get, VkInstance instance, vki_instance_functions *fn)
+{
+#define FETCH(name) fn->name = (PFN_vk##name)(void (*)(void))get(instance, "vk" #name);
     VKI_INSTANCE_FUNCTIONS(FETCH)
 #undef FETCH
 }

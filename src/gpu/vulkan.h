@@ -64,7 +64,10 @@ typedef struct vki_instance_functions {
 
 /* Opens the Vulkan loader, once a process. Its version, or 0 where there is none. Any thread. */
 uint32_t vki_loader_open(void);
-void vki_loader_instance_functions(VkInstance instance, vki_instance_functions *fn);
+/* Of the loader that was opened. */
+PFN_vkGetInstanceProcAddr vki_loader_get(void);
+/* get: the loader's vkGetInstanceProcAddr, or a program's. */
+void vki_instance_functions_of(PFN_vkGetInstanceProcAddr get, VkInstance instance, vki_instance_functions *fn);
 void vki_loader_device_functions(const vki_instance_functions *fn, VkDevice device,
                                  struct VolkDeviceTable *table);
 
