@@ -2,7 +2,7 @@
 // embed.comp - gathers rows of the embedding matrix by token.
 //
 // in:  weights   [V][D] planes of one segment, read; state [rows] row_state, read
-// out: x         [rows][x_stride] f32; with next (of whole units): gain * x as matvec reads it (f32, or bytes with the
+// out: x         [rows][x_stride] f32, whole units; with next (of whole units): gain * x as matvec reads it (f32, or bytes with the
 //      blocks' scales behind them) and squares [rows][units], the sums of x^2
 // grid: workgroup x = local size units of 32 values, y = row. A token outside this segment writes
 // nothing; an id past the vocabulary reads the last row.
@@ -23,21 +23,18 @@ void main()
     open_weights(pc.weights);
     vec4 w[8];
     load_unit(token - pc.first_row, unit, w);
+    const uint64_t x = pc.x + (row * pc.x_stride + unit * 32u) * 4u, next = pc.next + row * pc.units * 128u;
+    vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0; i < 8; i++) {
-        const uint at = unit * 32u + i * 4u;
-        const vec4 x = pc.scale * w[i];
-        [[unroll]] for (uint j = 0; j < 4; j++)
-            if (at + j < pc.d_model) store_float(pc.x, (row * pc.x_stride + at + j) * 4u, x[j]);
+        w[i] *= pc.scale;
+        OutVec4(x + i * 16u).v = w[i];
+        squares = fma(w[i], w[i], squares);
     }
     if (pc.next == 0) return;
-    const uint64_t next = pc.next + row * pc.units * 128u;
-    float squares = 0.0;
+    store_float(pc.squares, (row * pc.units + unit) * 4u, squares.x + squares.y + squares.z + squares.w);
     [[unroll]] for (uint i = 0; i < 8; i++) {
-        const vec4 x = pc.scale * w[i];
-        squares += dot(x, x);
-        w[i] = x * load_vec4(pc.gain, unit * 128u + i * 16u);
+        w[i] *= load_vec4(pc.gain, unit * 128u + i * 16u);
         if (pc.next_int8 == 0u) OutVec4(next + unit * 128u + i * 16u).v = w[i];
     }
-    store_float(pc.squares, (row * pc.units + unit) * 4u, squares);
     if (pc.next_int8 != 0u) store_block(next, next + pc.d_model, unit * 32u, w);
 }

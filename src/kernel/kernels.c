@@ -98,6 +98,7 @@ vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_err
     for (uint32_t i = 0; i < w->n_segments; i++) {
         const vki_segment *segment = &w->segments[i];
         const uint32_t units = segment->planes.units;
+        assert(args->x.stride >= units * 32);
         vki_dispatch dispatch = {
             .name = "embed",
             .grid = {(uint32_t)vki_div_up(units, spec[0]), args->x.rows, 1},
