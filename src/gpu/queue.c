@@ -3,7 +3,8 @@
  * The timeline is only ever waited on, with a timeout of 0 to poll: drivers are less than agreed on
  * reading its counter. What a submit took is read from the device's own timestamps, because a
  * program that polls once a frame sees everything finish a frame later. Without them it is the time
- * until the work was seen finished: too much, which makes slices small but never late.
+ * until the work was seen finished: too much, which makes slices small but never late. So it is on software
+ * Vulkan as well, where Mesa's waits for all that is in flight before it gives a timestamp.
  */
 #include "gpu/record.h"
 
@@ -97,12 +98,13 @@ static bool read_ticks(const vklm_device *device, VkQueryPool queries, uint32_t 
 
 /* The time of a submit that was seen finished at now_ns: by the device's clock from its begin, or
  * from the end of the one before where that came later; by the host's where there is no device
- * clock, or one that claims more than the host saw. */
+ * clock that answers at once, or one that claims more than the host saw. 0: unknown. */
 static uint64_t submit_time(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
 {
     const vki_limits *limits = &queue->device->limits;
     const uint64_t seen_ns = now_ns - submit->submitted_ns;
     uint64_t begin, end;
+    if (limits->is_cpu) return vki_min(seen_ns, now_ns - queue->seen_ns);
     if (!submit->queries ||
         !read_ticks(queue->device, submit->queries, submit->begin_query, &begin) ||
         !read_ticks(queue->device, submit->queries, submit->end_query, &end))
@@ -117,7 +119,8 @@ static uint64_t submit_time(vki_queue *queue, const vki_submit *submit, uint64_t
 static void learn(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
 {
     const uint64_t ns = submit_time(queue, submit, now_ns);
-    if (submit->cost == 0) return;
+    queue->seen_ns = now_ns;
+    if (submit->cost == 0 || ns == 0) return;
     const double measured = (double)ns / (double)submit->cost;
     const double weight = queue->ns_per_cost > 0 ? SMOOTHING : 1;
     queue->ns_per_cost += weight * (measured - queue->ns_per_cost);

@@ -64,6 +64,7 @@ typedef struct vki_queue {
     VkSemaphore timeline;     /* owned */
     uint64_t submitted, finished;
     uint64_t end_ticks;       /* the device's clock at the last submit's end, where it has one */
+    uint64_t seen_ns;         /* when the last submit was seen finished */
     VkCommandBuffer *commands; /* owned scratch of one submit */
     size_t commands_capacity;
     double ns_per_cost;       /* measured, smoothed; 0: not yet */
