@@ -63,6 +63,34 @@ if(game)
   check_picture(--no-model)
 endif()
 
+# The window, drawn into memory.
+set(window "${BIN}/window.png")
+set(unseen SDL_VIDEODRIVER=dummy)
+set(desktop "")
+if(EXISTS "${BIN}/vklm-desktop")
+  set(desktop yes)
+else()
+  message(STATUS "No vklm-desktop (its build needs SDL2): it is not tested")
+endif()
+function(check_window)
+  file(READ "${window}" begin LIMIT 8 HEX)
+  if(NOT begin STREQUAL "89504e470d0a1a0a")
+    message(SEND_ERROR "vklm-desktop ${ARGN} has left no PNG file")
+  endif()
+  file(REMOVE "${window}")
+endfunction()
+if(desktop)
+  check(EXIT 0 OUT "^[^\n]*vklm-desktop" ERR "^$" RUN desktop --help)
+  check(EXIT 2 OUT "^$" ERR "no-such-option" RUN desktop --no-such-option)
+  check(EXIT 2 OUT "^$" ERR "--window takes W,H" RUN desktop --window 400)
+  check(EXIT 1 OUT "^$" ERR "there is no window" ENV SDL_VIDEODRIVER=none RUN desktop)
+  check(EXIT 1 OUT "no model" ERR "no-such-file.gguf cannot be read. samples/get-model.sh fetches one" ENV ${unseen}
+        RUN desktop -m ${no_file} --exit-after-reply --report --screenshot ${window})
+  check_window(-m ${no_file})
+  check(EXIT 1 OUT "^$" ERR "The model cannot be loaded: .*GGUF" ENV ${unseen}
+        RUN desktop -m ${BIN}/vklm-desktop --exit-after-reply)
+endif()
+
 if(NOT EXISTS "${MODEL}")
   message(STATUS "No model: the rest is skipped")
   return()
@@ -80,6 +108,16 @@ check(EXIT 0 OUT "pp16.*embed.*A step of decode at a depth of 9.*153 dispatches"
       RUN bench -m ${MODEL} -p 16 -n 4 -d 9 --plan)
 check(EXIT 0 OUT "A step of decode.*attention_local.*present.*[.]attention_local = [0-9]+,\n" ERR "^$"
       RUN bench -m ${MODEL} -p 0 -n 4 --tune --tune-field attention_local --tune-seconds 600)
+if(desktop)
+  check(EXIT 1 OUT "^$" ERR "There is no Vulkan device that a model could run on"
+        ENV ${unseen} VK_DRIVER_FILES=/none VK_ICD_FILENAMES=/none RUN desktop -m ${MODEL} --exit-after-reply)
+  check(EXIT 0 OUT "loading .*\nreading .*\nwriting " ERR "^$" ENV ${unseen}
+        RUN desktop -m ${MODEL} --prompt Hello -n 3 --exit-after-reply --report --screenshot ${window})
+  check_window(-m ${MODEL})
+  check(EXIT 0 OUT "" ERR "^$" ENV ${unseen} RUN desktop -m ${MODEL} --prompt Hello --exit-after 0.2)
+  check(EXIT 1 OUT "^$" ERR "leaves no room for a reply in the context of 8" ENV ${unseen}
+        RUN desktop -m ${MODEL} --prompt "A message of many words" -c 8 --exit-after-reply)
+endif()
 set(trace "${BIN}/trace.json")
 check(EXIT 0 OUT "pp16.*share.*sum .*A step.*head.*sum .* in 153 dispatches" ERR "^$"
       RUN bench -m ${MODEL} -p 16 -n 4 -r 1 --profile --trace ${trace})

@@ -12,6 +12,8 @@ packages="
   check spirv-tools
   libvulkan1 mesa-vulkan-drivers
   ca-certificates python3 python3-pip"
+# For vklm-desktop alone, which is left out where they cannot be had.
+extras="libsdl2-dev libsdl2-ttf-dev"
 
 say() { echo "setup: $*"; }
 
@@ -87,10 +89,27 @@ if ! command -v apt-get >/dev/null; then
     exit 0
 fi
 
-missing=
-for package in $packages; do
-    [ -n "$(installed "$package")" ] || missing="$missing $package"
-done
+# Those of the given packages that are not installed.
+not_installed() {
+    for package; do
+        [ -n "$(installed "$package")" ] || printf ' %s' "$package"
+    done
+}
+
+# SDL2 comes with the headers of libdrm and libgbm, which must be of the same version as these.
+install_extras() {
+    say "installing$1"
+    case $(installed libdrm2) in
+    *~bpo*) apt install --no-install-recommends -t "$codename-backports" libdrm-dev libgbm-dev || return 1 ;;
+    esac
+    # shellcheck disable=SC2086 # a list of words
+    apt install --no-install-recommends $1
+}
+
+# shellcheck disable=SC2086 # lists of words
+missing=$(not_installed $packages)
+# shellcheck disable=SC2086
+missing_extras=$(not_installed $extras)
 # shellcheck source=/dev/null
 codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 old_mesa=
@@ -98,11 +117,13 @@ if [ "$codename" = bookworm ]; then
     mesa=$(installed mesa-vulkan-drivers)
     [ "${mesa%%.*}" -ge 24 ] 2>/dev/null || old_mesa=1
 fi
-[ -n "$missing$old_mesa" ] || exit 0
+[ -n "$missing$missing_extras$old_mesa" ] || exit 0
 
 if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
     if [ -z "$missing" ]; then
-        say "a newer mesa-vulkan-drivers would be 5 to 60 times faster without a GPU; going on without root"
+        [ -z "$old_mesa" ] ||
+            say "a newer mesa-vulkan-drivers would be 5 to 60 times faster without a GPU; going on without root"
+        [ -z "$missing_extras" ] || say "vklm-desktop would need$missing_extras; going on without root"
         exit 0
     fi
     say "run this as root, or have these installed, or set VKLM_NO_SETUP=1:$missing"
@@ -110,12 +131,12 @@ if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
 fi
 apt update || say "apt-get update failed; going on with the package lists that are here"
 [ -z "$old_mesa" ] || backport_mesa
-missing=
-for package in $packages; do
-    [ -n "$(installed "$package")" ] || missing="$missing $package"
-done
+# shellcheck disable=SC2086
+missing=$(not_installed $packages)
 if [ -n "$missing" ]; then
     say "installing$missing"
     # shellcheck disable=SC2086 # a list of words
     apt install --no-install-recommends $missing
 fi
+[ -z "$missing_extras" ] || install_extras "$missing_extras" ||
+    say "that failed, so vklm-desktop is left out:$missing_extras"

@@ -224,6 +224,7 @@ bool setup_has_model(const sample_setup *setup)
 static bool show_load(void *user, double fraction)
 {
     const sample_setup *setup = user;
+    if (setup->progress) return setup->progress(setup->progress_user, fraction);
     progress_show("loading", fraction);
     return !(setup->stop && *setup->stop);
 }
@@ -304,14 +305,13 @@ static vklm_status open_all(sample_setup *setup, const sample_text *cache, vklm_
 
 vklm_status setup_open(sample_setup *setup)
 {
-    vklm_error error;
     sample_text cache = {0};
     if (!setup->no_cache) read_cache(setup, &cache);
-    const vklm_status status = open_all(setup, &cache, &error);
+    const vklm_status status = open_all(setup, &cache, &setup->error);
     if (status == VKLM_OK) write_cache(setup, &cache);
     free(cache.bytes);
     if (status != VKLM_OK) {
-        if (status != VKLM_CANCELLED) setup_say(setup, "%s", error.text);
+        if (status != VKLM_CANCELLED && !setup->progress) setup_say(setup, "%s", setup->error.text);
         return status;
     }
     vklm_model_get_info(setup->model, &setup->info);

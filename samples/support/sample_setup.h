@@ -32,6 +32,11 @@ typedef struct sample_setup {
     int64_t threads;
     bool verbose, list_devices, no_cache;
     const volatile sig_atomic_t *stop; /* where not NULL: nonzero cancels the load */
+    /* Where not NULL: told of the load, on the thread that opens, instead of the terminal; false cancels. A failure
+     * is then only left in `error`, for a window to show. */
+    bool (*progress)(void *user, double fraction);
+    void *progress_user;
+    vklm_error error;                  /* of a setup_open that failed */
     vklm_device *device;               /* owned, as is the model; made by setup_open */
     vklm_model *model;
     vklm_model_info info;

@@ -1,0 +1,13 @@
+# SDL2 and SDL2_ttf: window and text of vklm-desktop, which is left out without them. Sets vklm_lacks_sdl2.
+find_package(SDL2 2.0.22 CONFIG QUIET)
+find_package(SDL2_ttf CONFIG QUIET)
+set(vklm_lacks_sdl2 "SDL2 and SDL2_ttf: Debian packages libsdl2-dev and libsdl2-ttf-dev, vcpkg ports sdl2 and sdl2-ttf")
+if(TARGET SDL2::SDL2 AND TARGET SDL2_ttf::SDL2_ttf)
+  set(vklm_lacks_sdl2 "")
+  add_library(vklm_sdl2 INTERFACE)
+  add_library(vklm::sdl2 ALIAS vklm_sdl2)
+  if(TARGET SDL2::SDL2main)
+    target_link_libraries(vklm_sdl2 INTERFACE SDL2::SDL2main)
+  endif()
+  target_link_libraries(vklm_sdl2 INTERFACE SDL2::SDL2 SDL2_ttf::SDL2_ttf)
+endif()
