@@ -238,8 +238,7 @@ static void take_event(model *m, talk *t, const vklm_event *event)
         talk_append(talk_last(t, TALK_MODEL), event->text, event->text_len);
         break;
     case VKLM_EVENT_DONE: end_reply(m, t, event); break;
-    case VKLM_EVENT_NONE:
-    case VKLM_EVENT_LOGITS: break;
+    default: break; /* what was not asked for */
     }
 }
 
