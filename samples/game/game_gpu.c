@@ -8,8 +8,6 @@
 
 #include <GLFW/glfw3.h>
 
-#include "game_model.h"
-
 enum { MOST_EXTENSIONS = 32, MOST_DEVICES = 16, MOST_FAMILIES = 32 };
 static const char layer_name[] = "VK_LAYER_KHRONOS_validation";
 
@@ -121,12 +119,20 @@ static bool create_instance(gpu *gpu, const gpu_options *options)
 
 /* ---- Choice of the device ------------------------------------------------------------------------ */
 
+static uint32_t read_families(VkPhysicalDevice physical, VkQueueFamilyProperties families[MOST_FAMILIES])
+{
+    uint32_t count = 0;
+    vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, NULL);
+    if (count > MOST_FAMILIES) count = MOST_FAMILIES;
+    vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
+    return count;
+}
+
 /* The first family that draws, presents where it has to, and computes: the model's work goes there too. */
 static bool find_family(VkInstance instance, VkPhysicalDevice physical, bool window, uint32_t *family)
 {
     VkQueueFamilyProperties families[MOST_FAMILIES];
-    uint32_t count = MOST_FAMILIES;
-    vkGetPhysicalDeviceQueueFamilyProperties(physical, &count, families);
+    const uint32_t count = read_families(physical, families);
     const VkQueueFlags needed = VK_QUEUE_GRAPHICS_BIT | VK_QUEUE_COMPUTE_BIT;
     for (*family = 0; *family < count; ++*family)
         if ((families[*family].queueFlags & needed) == needed &&
@@ -181,34 +187,69 @@ static bool choose_physical(gpu *gpu, const gpu_options *options)
 
 static void read_properties(gpu *gpu)
 {
-    VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                              .pNext = &id};
-    vkGetPhysicalDeviceProperties2(gpu->physical, &properties);
-    memcpy(gpu->uuid, id.deviceUUID, sizeof gpu->uuid);
     vkGetPhysicalDeviceMemoryProperties(gpu->physical, &gpu->memory);
-
     VkQueueFamilyProperties families[MOST_FAMILIES];
-    uint32_t count = MOST_FAMILIES;
-    vkGetPhysicalDeviceQueueFamilyProperties(gpu->physical, &count, families);
+    read_families(gpu->physical, families);
     const uint32_t bits = families[gpu->family].timestampValidBits;
     gpu->timestamp_mask = bits >= 64 ? UINT64_MAX : (1ull << bits) - 1;
 }
 
-static bool create_device(gpu *gpu, bool window)
+/* ---- The device, with what the model wants -------------------------------------------------------- */
+
+/* Fills requirements, extensions and model_queue. */
+static bool ask_vklm(gpu *gpu)
 {
-    const float priority = 1;
-    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                           .queueFamilyIndex = gpu->family,
-                                           .queueCount = 1,
-                                           .pQueuePriorities = &priority};
-    const char *const swapchain = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
+    vklm_error error;
+    vklm_vulkan_requirements *wanted = &gpu->requirements;
+    wanted->struct_size = sizeof *wanted;
+    if (vklm_vulkan_get_requirements(vkGetInstanceProcAddr, gpu->instance, VK_API_VERSION_1_2, gpu->physical, &error,
+                                     wanted) != VKLM_OK)
+        return gpu_fail("%s", error.text);
+    if (wanted->verdict != VKLM_OK) return true; /* the frames go on without; model_start says it */
+    for (uint32_t i = 0; i < wanted->n_extensions; i++) gpu->extensions[gpu->n_extensions++] = wanted->extensions[i];
+    gpu->model_queue.shared = wanted->queue_shared;
+    gpu->model_queue.family = wanted->queue_shared ? gpu->family : wanted->queue_family;
+    gpu->model_queue.index = !wanted->queue_shared && wanted->queue_family == gpu->family;
+    return true;
+}
+
+static VkResult create_device_with(gpu *gpu, bool low_priority)
+{
+    const bool model = gpu->requirements.struct_size && gpu->requirements.verdict == VKLM_OK;
+    const bool second = model && !gpu->model_queue.shared, same_family = gpu->model_queue.family == gpu->family;
+    const float priorities[] = {1, 0};
+    const VkDeviceQueueGlobalPriorityCreateInfoKHR low = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_GLOBAL_PRIORITY_CREATE_INFO_KHR,
+        .globalPriority = VK_QUEUE_GLOBAL_PRIORITY_LOW_KHR};
+    const VkDeviceQueueCreateInfo queues[] = {
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+         .queueFamilyIndex = gpu->family,
+         .queueCount = second && same_family ? 2 : 1,
+         .pQueuePriorities = priorities},
+        {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+         .pNext = low_priority ? &low : NULL,
+         .queueFamilyIndex = gpu->model_queue.family,
+         .queueCount = 1,
+         .pQueuePriorities = priorities + 1},
+    };
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                                     .queueCreateInfoCount = 1,
-                                     .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = window,
-                                     .ppEnabledExtensionNames = &swapchain};
-    if (!gpu_ok(vkCreateDevice(gpu->physical, &info, NULL, &gpu->device), "a Vulkan device")) return false;
+                                     .pNext = model ? gpu->requirements.features : NULL,
+                                     .queueCreateInfoCount = second && !same_family ? 2 : 1,
+                                     .pQueueCreateInfos = queues,
+                                     .enabledExtensionCount = gpu->n_extensions + low_priority,
+                                     .ppEnabledExtensionNames = gpu->extensions};
+    return vkCreateDevice(gpu->physical, &info, NULL, &gpu->device);
+}
+
+static bool create_device(gpu *gpu, const gpu_options *options)
+{
+    if (options->model && !ask_vklm(gpu)) return false;
+    if (options->window) gpu->extensions[gpu->n_extensions++] = VK_KHR_SWAPCHAIN_EXTENSION_NAME;
+    gpu->extensions[gpu->n_extensions] = gpu->requirements.priority_extension;
+    VkResult result = VK_ERROR_NOT_PERMITTED_KHR; /* a queue below all others where the driver grants it */
+    if (gpu->requirements.priority_extension && gpu->requirements.queue_async) result = create_device_with(gpu, true);
+    if (result == VK_ERROR_NOT_PERMITTED_KHR) result = create_device_with(gpu, false);
+    if (!gpu_ok(result, "a Vulkan device")) return false;
     volkLoadDevice(gpu->device);
     vkGetDeviceQueue(gpu->device, gpu->family, 0, &gpu->queue);
     return true;
@@ -222,7 +263,7 @@ bool gpu_create(gpu *gpu, const gpu_options *options)
         return gpu_fail("no Vulkan loader on this machine; on Debian it is package libvulkan1");
     if (!create_instance(gpu, options) || !choose_physical(gpu, options)) return false;
     read_properties(gpu);
-    return create_device(gpu, options->window);
+    return create_device(gpu, options);
 }
 
 void gpu_destroy(gpu *gpu)

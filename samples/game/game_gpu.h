@@ -1,7 +1,8 @@
-/* game_gpu.h - the game's own Vulkan: instance, device, queue, and the few makers that the rest needs.
+/* game_gpu.h - the game's own Vulkan: instance, device, queues, and the few makers that the rest needs.
  *
- * Vulkan comes through volk under its usual names; vklm has a copy of its own under names of its own. Whoever
- * submits or presents on the queue holds `lock`: the model's library is one of them.
+ * Vulkan comes through volk under its usual names; vklm has a copy of its own under names of its own. The device is
+ * made with what vklm asks for, and a queue for it beside the frames' where there is one. Where there is none, both
+ * submit to one queue: whoever does, or presents, holds `lock`.
  *
  * A function that returns false has said why on stderr.
  */
@@ -13,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <volk.h>
+
+#include "vklm/vklm_vulkan.h"
 
 typedef struct gpu_buffer {
     VkBuffer buffer;
@@ -32,11 +35,14 @@ typedef struct gpu {
     VkPhysicalDevice physical;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
-    uint8_t uuid[16];
     VkDevice device;
     uint32_t family; /* of graphics and, with a window, of presenting */
     VkQueue queue;
     pthread_mutex_t lock;
+    vklm_vulkan_requirements requirements; /* verdict OK: the device was made with them; zeroed: no model */
+    const char *extensions[VKLM_VULKAN_MAX_EXTENSIONS + 2]; /* enabled ones */
+    uint32_t n_extensions;
+    vklm_vulkan_queue model_queue;
     uint64_t timestamp_mask; /* 0: the queue has no timestamps */
     atomic_uint n_messages;  /* of the validation layer */
 } gpu;
@@ -44,6 +50,7 @@ typedef struct gpu {
 typedef struct gpu_options {
     const char *select; /* a number or a part of a name; NULL: discrete before integrated before software */
     bool window;        /* it shall present */
+    bool model;         /* vklm shall share it */
     bool validate;      /* under the validation layer where that is installed */
 } gpu_options;
 
@@ -64,7 +71,7 @@ bool gpu_make_semaphore(gpu *gpu, VkSemaphore *semaphore);
 void gpu_free_buffer(gpu *gpu, gpu_buffer *buffer);
 void gpu_free_image(gpu *gpu, gpu_image *image);
 
-/* Waits until the queue is idle, the model's work on it included. */
+/* Waits until the queue of the frames is idle. */
 bool gpu_wait(gpu *gpu);
 
 #endif

@@ -54,7 +54,7 @@ bool game_open(game *game, const game_options *options)
     if (!game->text) return false;
     open_talk(game);
     if (!options->headless && !window_open(game)) return false;
-    const gpu_options gpu = {options->device, game->window != NULL, options->validate};
+    const gpu_options gpu = {options->device, game->window != NULL, !options->no_model, options->validate};
     if (!gpu_create(&game->gpu, &gpu)) return false;
     const VkExtent2D size = {options->width, options->height};
     const bool target = game->window ? target_open_window(&game->target, &game->gpu, game->window)

@@ -19,12 +19,44 @@ static void on_log(void *user, vklm_log_level level, const char *line)
     if (level == VKLM_LOG_WARNING) gpu_fail("%s", line);
 }
 
-static vklm_status open_device(game_model *model)
+static void lock_queue(void *user, VkQueue queue)
 {
-    char uuid[2 * sizeof model->gpu->uuid + 1];
-    for (size_t i = 0; i < sizeof model->gpu->uuid; i++) snprintf(uuid + 2 * i, 3, "%02x", model->gpu->uuid[i]);
-    const vklm_device_params params = {.struct_size = sizeof params, .select = uuid, .log = {on_log, NULL}};
-    return vklm_device_create(&params, &model->error, &model->device);
+    (void)queue; /* there is one that both use */
+    pthread_mutex_lock(&((gpu *)user)->lock);
+}
+
+static void unlock_queue(void *user, VkQueue queue)
+{
+    (void)queue;
+    pthread_mutex_unlock(&((gpu *)user)->lock);
+}
+
+/* Lends the renderer's device to vklm. */
+static vklm_status adopt(game_model *model)
+{
+    gpu *gpu = model->gpu;
+    const vklm_vulkan_requirements *wanted = &gpu->requirements;
+    if (wanted->verdict != VKLM_OK) {
+        snprintf(model->error.text, sizeof model->error.text, "%s", wanted->reason);
+        return wanted->verdict;
+    }
+    const vklm_device_params settings = {.struct_size = sizeof settings, .log = {on_log, NULL}};
+    const vklm_adopt_params params = {.struct_size = sizeof params,
+                                      .get_instance_proc_addr = vkGetInstanceProcAddr,
+                                      .instance = gpu->instance,
+                                      .api_version = VK_API_VERSION_1_2,
+                                      .physical_device = gpu->physical,
+                                      .device = gpu->device,
+                                      .extensions = gpu->extensions,
+                                      .n_extensions = gpu->n_extensions,
+                                      .features = wanted->features,
+                                      .queues = &gpu->model_queue,
+                                      .n_queues = 1,
+                                      .lock_queue = lock_queue,
+                                      .unlock_queue = unlock_queue,
+                                      .lock_user = gpu,
+                                      .settings = &settings};
+    return vklm_device_adopt(&params, &model->error, &model->device);
 }
 
 static void *load(void *user)
@@ -35,7 +67,7 @@ static void *load(void *user)
                                       .progress = on_progress,
                                       .progress_user = model,
                                       .threads = model->threads};
-    model->status = open_device(model);
+    model->status = adopt(model);
     if (model->status == VKLM_OK)
         model->status = vklm_model_load(model->device, &params, &model->error, &model->model);
     atomic_store(&model->loaded, true);

@@ -1,4 +1,4 @@
-/* game_model.h - the model beside the renderer: the one file of the game that opens vklm.
+/* game_model.h - the model beside the renderer: it works on the renderer's device, which vklm is lent.
  *
  * Loading happens on a thread of the game's; everything else on the frame loop's. A frame gives the model a budget
  * and goes on: model_step never waits.

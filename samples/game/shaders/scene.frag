@@ -58,6 +58,8 @@ float rough1(float x)
 
 // ---- Painting ----------------------------------------------------------------------------------------
 
+float square(float x) { return x * x; }
+
 float pixel() { return 2.0 / size.y; }
 
 // Lays a colour over c where the distance is negative.
@@ -195,7 +197,7 @@ vec3 lake(vec2 p)
                              noise(vec2(p.x * 3.0 + 9.0, waves * 46.0 + time * 0.7))) - 0.5;
     vec3 c = far_shore(vec2(p.x, depth * 1.15) + ripple * vec2(0.05, 0.12) * (0.25 + near));
     c = c * vec3(0.50, 0.60, 0.78) + vec3(0.010, 0.020, 0.045);
-    const float path = exp(-pow((p.x - moon_place.x) / (0.07 + 0.25 * depth), 2.0));
+    const float path = exp(-square((p.x - moon_place.x) / (0.07 + 0.25 * depth)));
     return c + vec3(0.60, 0.62, 0.70) * path * smoothstep(0.20, 0.48, ripple.x + 0.3 * ripple.y) * 0.8;
 }
 
@@ -203,7 +205,7 @@ vec3 lake(vec2 p)
 
 float ground(float x)
 {
-    const float left = exp(-pow((x + 1.15) / 0.62, 2.0)), right = exp(-pow((x - 1.15) / 0.66, 2.0));
+    const float left = exp(-square((x + 1.15) / 0.62)), right = exp(-square((x - 1.15) / 0.66));
     return -0.80 + 0.20 * left + 0.18 * right + 0.025 * noise1(x * 4.0 + 77.0);
 }
 
