@@ -278,7 +278,7 @@ END_TEST
 
 static void *work(void *device)
 {
-    for (int i = 0; i < 4; i++) check_generates(device);
+    for (int i = 0; i < 2; i++) check_generates(device);
     return NULL;
 }
 

@@ -12,7 +12,7 @@ void vki_copier_free(vki_copier *copier)
 {
     vklm_device *device = copier->device;
     if (!device) return;
-    device->fn.vkDestroyCommandPool(device->device, copier->pool, NULL);
+    device->fn.vkDestroyCommandPool(device->device, copier->pool, device->callbacks);
     vki_buffer_destroy(device, &copier->staging);
     *copier = (vki_copier){0};
 }
@@ -25,7 +25,7 @@ static vklm_status create_commands(vki_copier *copier, vklm_error *error)
         .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT | VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = device->queue_family,
     };
-    VkResult result = device->fn.vkCreateCommandPool(device->device, &pool, NULL, &copier->pool);
+    VkResult result = device->fn.vkCreateCommandPool(device->device, &pool, device->callbacks, &copier->pool);
     TRY(vki_check(device, result, "vkCreateCommandPool", error));
     const VkCommandBufferAllocateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -35,7 +35,7 @@ static vklm_status create_commands(vki_copier *copier, vklm_error *error)
     };
     result = device->fn.vkAllocateCommandBuffers(device->device, &commands, copier->commands);
     if (result == VK_SUCCESS) return VKLM_OK;
-    device->fn.vkDestroyCommandPool(device->device, copier->pool, NULL);
+    device->fn.vkDestroyCommandPool(device->device, copier->pool, device->callbacks);
     copier->pool = VK_NULL_HANDLE;
     return vki_check(device, result, "vkAllocateCommandBuffers", error);
 }
