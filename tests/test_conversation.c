@@ -254,7 +254,7 @@ START_TEST(the_oldest_exchanges_go_and_no_more_before_it_is_full_again)
         say("assistant", "an answer");
     }
     ck_assert_uint_ge(n_drops, 2);
-    ck_assert_uint_le(n_drops, 6);
+    ck_assert_uint_le(n_drops, 10); /* of 30 turns */
 }
 END_TEST
 

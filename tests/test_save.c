@@ -226,18 +226,30 @@ static int continue_elsewhere(const char *blob_path, const char *model_path, int
     FILE *file = fopen(blob_path, "rb");
     const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
     if (!file || fclose(file)) return 1;
-    vklm_token drawn[NEW];
     size_t reused;
-    device = test_device(NULL);
+    vklm_event event = {0};
+    const vklm_device_params own = {.struct_size = sizeof own,
+#if defined(VKLM_RUNTIME_GLSL)
+                                    .shader_dir = VKLM_SOURCE_DIR "/shaders",
+#endif
+    };
+    if (vklm_device_create(&own, &error, &device) != VKLM_OK) return 2;
     const vklm_model_params params = {.struct_size = sizeof params, .path = model_path,
                                       .precision = VKLM_PRECISION_HIGH};
     if (vklm_model_load(device, &params, &error, &model) != VKLM_OK) return 2;
-    open_session(kv, 1024);
-    if (vklm_session_load(session, bytes, size, &error, &reused) != VKLM_OK) return 3;
-    generate(drawn);
+    const vklm_session_params create = {.struct_size = sizeof create, .kv = (vklm_kv_type)kv};
+    const vklm_generate_params go = {.struct_size = sizeof go, .max_tokens = NEW, .ignore_end = true,
+                                     .sampling = {.temperature = -1}};
+    if (vklm_session_create(model, &create, &error, &session) != VKLM_OK ||
+        vklm_session_load(session, bytes, size, &error, &reused) != VKLM_OK ||
+        vklm_session_generate(session, &go, &error) != VKLM_OK)
+        return 3;
     printf("%zu", reused);
-    for (int i = 0; i < NEW; i++) printf(" %d", drawn[i]);
-    tear_down();
+    while (event.kind != VKLM_EVENT_DONE && vklm_session_wait_event(session, &error, &event) == VKLM_OK)
+        if (event.kind == VKLM_EVENT_TOKEN) printf(" %d", event.id);
+    vklm_session_destroy(&session);
+    vklm_model_destroy(&model);
+    vklm_device_destroy(&device);
     return 0;
 }
 
@@ -393,7 +405,7 @@ START_TEST(the_refusal_says_what_is_wrong)
     const struct { size_t at; uint32_t value; const char *text; } cases[] = {
         {0, 0, "does not begin as"}, {8, 2, "version 2"}, {16, 5, "instead of 5"}, {12, 2, "sizes in its head"},
         {24, 1, "another vocabulary"}, {40, 1 << 30, "sizes in its head"}, {44, 999, "sizes in its head"},
-        {48, 1 << 31, "no room for its messages"}, {48, 2, "cut off"}, {48, 0, "messages do not fit"},
+        {48, 1u << 31, "no room for its messages"}, {48, 2, "no room for its messages"}, {48, 0, "messages do not fit"},
         {56, 0, "sizes in its head"}, {60, 1, "sizes in its head"}, {92, 1, "sizes in its head"},
         {96, 99999, "in no vocabulary"},
     };

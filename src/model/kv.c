@@ -55,6 +55,7 @@ static vklm_status take_page(vki_kv_pool *pool, vklm_error *error, vki_kv_page *
 static void leave_page(vki_kv_pool *pool, vki_kv_page *page)
 {
     if (--page->users > 0) return;
+    pool->given_at = pool->copier.queue->submitted;
     /* Should the pool have no memory to remember the page, the page is lost until the pool goes. */
     (void)vki_pool_give(&pool->slices, &page->slice, NULL);
     vki_release(&pool->slices.device->host, &page);

@@ -22,6 +22,7 @@ typedef struct vki_kv_pool {
     vki_pool slices;       /* owned: pages of one size */
     vki_copier copier;     /* owned */
     uint64_t page_bytes;
+    uint64_t given_at;     /* the queue's last submit when a page came back last: what may still use one */
 } vki_kv_pool;
 
 typedef struct vki_kv {

@@ -30,18 +30,17 @@ static vklm_status refuse_busy(const vklm_session *session, vklm_error *error)
 
 /* ---- Giving memory back ------------------------------------------------------------------------- */
 
-static void shrink(vklm_model *model)
-{
-    for (int i = 0; i < 2; i++) vki_pool_shrink(&model->kv_pools[i].slices);
-    model->kv_loose = false;
-}
-
 void vki_cache_return(vklm_model *model)
 {
-    bool done;
-    if (!model->kv_loose) model->kv_loose_at = model->queue.submitted;
-    model->kv_loose = true;
-    if (vki_queue_wait(&model->queue, model->kv_loose_at, 0, NULL, &done) == VKLM_OK && done) shrink(model);
+    model->kv_loose = false;
+    for (int i = 0; i < 2; i++) {
+        vki_kv_pool *pool = &model->kv_pools[i];
+        bool done;
+        if (pool->slices.n_free == 0) continue;
+        if (vki_queue_wait(&model->queue, pool->given_at, 0, NULL, &done) == VKLM_OK && done)
+            vki_pool_shrink(&pool->slices);
+        else model->kv_loose = true;
+    }
 }
 
 static void drop(vklm_session *session)
@@ -61,7 +60,7 @@ vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *error)
     vklm_model *model = session->model;
     bool done;
     TRY(vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, error, &done));
-    shrink(model);
+    vki_cache_return(model);
     return VKLM_OK;
 }
 
@@ -99,7 +98,7 @@ static bool make_room(vklm_session *session)
     /* Pages of the other type are of use as the device's memory only. */
     if (!other_type) return true;
     if (vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, NULL, &done) != VKLM_OK) return false;
-    shrink(model);
+    vki_cache_return(model);
     return true;
 }
 

@@ -66,8 +66,7 @@ struct vklm_model {
     vki_activations prefill, decode;
     uint32_t chunk_rows;
     vki_kv_pool kv_pools[2];   /* by vklm_kv_type */
-    bool kv_loose;             /* pages that nobody holds may go back to the device once the queue has finished ... */
-    uint64_t kv_loose_at;      /* ... this value */
+    bool kv_loose;             /* pages that nobody holds are to go back to the device, once it has finished with them */
     vki_pool logits_pool;
     vki_span logits;           /* on the device: [VKI_MAX_BATCH][V] */
     vki_buffer host_logits;    /* [VKI_LOGIT_ROWS][V], written by the head itself */

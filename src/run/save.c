@@ -252,7 +252,7 @@ static vklm_status check_head(const vklm_session *session, const uint8_t *bytes,
         return bad(error, "is damaged: its checksum is wrong");
     read_head(bytes, s);
     if (!measure(s) || s->size != size || s->n_cached > s->n_ids || s->n_chat_ids > s->n_ids ||
-        (s->flags & ~(uint32_t)VKLM_SAVE_CACHE) || vki_load32(bytes + 92) != 0)
+        (s->flags & ~(uint32_t)VKLM_SAVE_CACHE) || (s->flags == 0 && s->n_cached > 0) || vki_load32(bytes + 92) != 0)
         return bad(error, "contradicts itself: the sizes in its head do not agree");
     if (s->vocab_print != session->model->vocab_print)
         return bad(error, "is of a model with another vocabulary: its tokens mean nothing to this one");
