@@ -41,6 +41,8 @@ check(EXIT 2 OUT "^$" ERR "part of --profile" RUN bench -m ${no_file} --trace tr
 check(EXIT 2 OUT "^$" ERR "part of --tune" RUN bench -m ${no_file} --tune-field matmul8)
 check(EXIT 2 OUT "^$" ERR "speeds alone" RUN bench -m ${no_file} --plan -o json)
 check(EXIT 2 OUT "^$" ERR "usage" RUN hello)
+check(EXIT 2 OUT "^$" ERR "usage" RUN adopt)
+check(EXIT 1 OUT "^.?$" ERR "no-such-file" RUN adopt ${no_file})
 check(EXIT 1 OUT "^$" ERR "no-such-file" RUN hello ${no_file})
 
 # The game without a window, under the validation layer where that is installed: a message makes its exit code 1.
@@ -102,6 +104,7 @@ check(EXIT 0 OUT "^6403 1980 253 655\n?$" ERR "" IN "Once upon a time" RUN token
 check(EXIT 0 OUT "^Once upon a time\n?$" ERR "" IN "6403 1980 253 655" RUN tokens -m ${MODEL} --decode)
 check(EXIT 0 OUT "Paris" ERR ""
       RUN chat -m ${MODEL} --precision high --temp 0 -n 16 -p "What is the capital of France?")
+check(EXIT 0 OUT "[a-z]+" ERR "program's own again" RUN adopt ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "[a-z]+" ERR "" RUN hello ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "pp16.*tg4" ERR "" RUN bench -m ${MODEL} -p 16 -n 4 -r 1)
 check(EXIT 0 OUT "pp16.*embed.*A step of decode at a depth of 9.*153 dispatches" ERR "^$"

@@ -2,7 +2,7 @@
  *
  * Nothing is shared between devices but the loader itself, so different devices may be used on
  * different threads. What is chosen stands in choose.c, what a device must have in probe.c; a program's own device is
- * taken in adopt.c. Also here, for both: how a VkResult becomes a status, and the one way to the queue.
+ * taken in adopted.c. Also here, for both: how a VkResult becomes a status, and the one way to the queue.
  */
 #include "gpu/pipeline.h"
 #include "gpu/probe.h"

@@ -1,4 +1,9 @@
 /* use.c - a program that includes the public headers alone and calls what works on any machine. */
+#if defined(__has_include)
+#if __has_include(<vulkan/vulkan_core.h>) /* not everybody who links vklm has Vulkan's headers */
+#include <vklm/vklm_vulkan.h>
+#endif
+#endif
 #include <vklm/vklm.h>
 #include <vklm/vklm_profile.h>
 

@@ -1,4 +1,4 @@
-/* adopt.c - a program's own VkDevice as a vklm_device: what it has to be made with, and taking it.
+/* adopted.c - a program's own VkDevice as a vklm_device: what it has to be made with, and taking it.
  *
  * Nothing here makes or destroys an instance, device or queue. Vulkan is reached through the program's
  * vkGetInstanceProcAddr; the loader that vklm would open for itself stays closed.
