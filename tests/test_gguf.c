@@ -355,7 +355,7 @@ static const char *write_model(unsigned changed, const part *other)
 
 static void refused_model(const char *path, vklm_status wanted, const char *file, const char *words)
 {
-    const vklm_status status = vki_gguf_open(&gguf, &host, path, &error);
+    const vklm_status status = vki_gguf_open(&gguf, &host, &(vki_input){.path = path}, &error);
     ck_assert_msg(status == wanted, "%s: %s", vklm_status_name(status), error.text);
     ck_assert_msg(strstr(error.text, file) != NULL, "no \"%s\": %s", file, error.text);
     ck_assert_msg(strstr(error.text, words) != NULL, "no \"%s\": %s", words, error.text);
@@ -364,9 +364,9 @@ static void refused_model(const char *path, vklm_status wanted, const char *file
 
 START_TEST(a_split_model_is_one)
 {
-    expect_ok(vki_gguf_open(&gguf, &host, write_model(0, NULL), &error));
+    expect_ok(vki_gguf_open(&gguf, &host, &(vki_input){.path = write_model(0, NULL)}, &error));
     ck_assert_uint_eq(gguf.n_tensors, 3);
-    ck_assert_uint_eq(gguf.n_maps, 3);
+    ck_assert_uint_eq(gguf.n_sources, 3);
     static const char *const names[3] = {"one", "two", "tri"};
     for (int i = 0; i < 3; i++) {
         const vki_gguf_tensor *tensor = vki_gguf_find_tensor(&gguf, names[i]);
@@ -375,7 +375,7 @@ START_TEST(a_split_model_is_one)
     }
     ck_assert_ptr_nonnull(vki_gguf_find(&gguf, "general.architecture"));
     uint64_t sum = 0;
-    for (size_t i = 0; i < 3; i++) sum += gguf.maps[i].size_bytes;
+    for (size_t i = 0; i < 3; i++) sum += gguf.sources[i].size_bytes;
     ck_assert_uint_eq(gguf.file_bytes, sum);
 }
 END_TEST
@@ -444,7 +444,7 @@ START_TEST(one_part_of_one_is_whole)
 {
     static const part only = {0, 1, 1, {"one"}};
     write_part(part_path(0, 1), &only);
-    expect_ok(vki_gguf_open(&gguf, &host, part_path(0, 1), &error));
+    expect_ok(vki_gguf_open(&gguf, &host, &(vki_input){.path = part_path(0, 1)}, &error));
     ck_assert_uint_eq(gguf.n_tensors, 1);
 }
 END_TEST
@@ -455,7 +455,11 @@ START_TEST(a_part_in_memory_is_refused)
     gguf_put_u16(w, "split.no", 0);
     gguf_put_u16(w, "split.count", 2);
     gguf_put_i32(w, "split.tensors.count", 1);
-    refused_file(w, "first of 2 parts", NULL);
+    uint8_t *bytes;
+    size_t size;
+    gguf_writer_finish(w, &bytes, &size);
+    refused(bytes, size, VKLM_INVALID_ARGUMENT, "first of 2 parts", "1 sources");
+    gguf_writer_free(w);
 }
 END_TEST
 
@@ -508,7 +512,7 @@ START_TEST(every_failed_allocation_is_survived)
     for (; status != VKLM_OK; k++) {
         ration r = {.left = k};
         vki_host_init(&host, &(vklm_allocator){rationed, &r}, NULL);
-        status = vki_gguf_open(&gguf, &host, path, &error);
+        status = vki_gguf_open(&gguf, &host, &(vki_input){.path = path}, &error);
         ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
         if (status != VKLM_OK) ck_assert_ptr_null(gguf.host);
         vki_gguf_close(&gguf);

@@ -28,12 +28,20 @@ static void check_all_ran_once(size_t n)
     for (size_t i = 0; i < JOBS; i++) ck_assert_int_eq(atomic_exchange(&times_run[i], 0), i < n);
 }
 
+static void run_jobs(uint32_t threads, size_t n)
+{
+    vki_crew crew = {.job = run_one, .user = times_run, .n = n};
+    vki_crew_start(&crew, threads);
+    while (vki_crew_work(&crew)) continue;
+    vki_crew_end(&crew);
+}
+
 START_TEST(every_job_runs_once_on_any_number_of_threads)
 {
     ck_assert_uint_ge(vki_core_count(), 1);
     for (uint32_t threads = 0; threads < 40; threads += threads < 4 ? 1 : 11)
         for (size_t n = 0; n <= JOBS; n = n * 10 + 1) {
-            vki_run_jobs(threads, n, run_one, times_run);
+            run_jobs(threads, n);
             check_all_ran_once(n);
         }
 }

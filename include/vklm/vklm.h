@@ -121,6 +121,37 @@ typedef struct vklm_log {
     void *user;
 } vklm_log;
 
+/* ---- Where a GGUF comes from -------------------------------------------------------------------- */
+
+typedef enum vklm_source_kind {
+    VKLM_SOURCE_MEMORY, /* bytes, size */
+    VKLM_SOURCE_FILE,   /* file, offset, size: part of an open file, such as an archive or an APK */
+    VKLM_SOURCE_READ,   /* read, user, size: the program's own archive */
+} vklm_source_kind;
+
+/* A GGUF that is not a file with a path. It may begin anywhere: at any address, at any byte of a file. All of it
+ * is used during the call only (vklm_model_load, vklm_model_estimate, vklm_vocab_open), copied or uploaded, and is the
+ * caller's to free or close after it. Whoever changes the bytes meanwhile, or cuts a file that is mapped short, may
+ * crash the program, as with any mapped file. */
+typedef struct vklm_source {
+    size_t struct_size;
+    vklm_source_kind kind;
+    const char *name;     /* for errors, UTF-8; NULL: "the model in memory" and the like */
+    uint64_t size;        /* in bytes, of the GGUF; 0 with FILE: to the file's end */
+    const void *bytes;
+    intptr_t file;        /* a descriptor of a regular file, open for reading; on Windows a HANDLE (of a C descriptor:
+                             _get_osfhandle). It is mapped; its position is neither read nor moved */
+    uint64_t offset;      /* in the file, of the GGUF's first byte */
+    /* Fills n bytes (never beyond `size`; some MiB at most, unless a row of weights is larger) from byte `offset`
+     * of the GGUF on; false: it cannot, and the call fails with IO_ERROR. Called on the thread that called the
+     * library, never on another, while others of the library's repack what was read before. Asked for are the keys,
+     * then 64 bytes here and there of all tensors (what saved sessions know the model by), then the tensors, about in
+     * the order of the file. The GGUF is never held as a whole: a load of any size takes some tens of MB of host
+     * memory. */
+    bool (*read)(void *user, uint64_t offset, void *bytes, size_t n);
+    void *user;
+} vklm_source;
+
 /* ---- Device ----------------------------------------------------------------------------------- */
 
 typedef enum vklm_device_type {
@@ -178,6 +209,9 @@ typedef struct vklm_device_params {
     const void *luid;            /* 8 bytes: the same by Windows' name of it (&desc.AdapterLuid); or NULL */
     vklm_power power;            /* where nothing above names one */
     vklm_queue_priority queue_priority;
+    uint64_t memory_budget_bytes; /* the device's models and sessions never hold more device memory than this
+                                     together, of whatever heap; what would is refused with
+                                     OUT_OF_DEVICE_MEMORY. Default: no limit but the driver's */
 } vklm_device_params;
 
 /* Lists the machine's Vulkan devices, usable or not, in the loader's order. *count is the capacity
@@ -195,8 +229,23 @@ VKLM_API vklm_status vklm_device_create(const vklm_device_params *params, vklm_e
 VKLM_API void vklm_device_destroy(vklm_device **device);
 VKLM_API void vklm_device_get_info(const vklm_device *device, vklm_device_info *info_out);
 
-/* Bytes of device memory that the device's models and sessions hold now. */
+/* Bytes of device memory that the device's models and sessions hold now: all VkDeviceMemory, of whatever heap. */
 VKLM_API uint64_t vklm_device_memory_used(const vklm_device *device);
+
+/* In bytes, now. "Local" are the device-local heaps that weights and caches can come from, together. */
+typedef struct vklm_memory {
+    uint64_t used_bytes;          /* vklm_device_memory_used */
+    uint64_t budget_bytes;        /* vklm_device_params.memory_budget_bytes; 0: none */
+    uint64_t local_bytes;         /* size of the local heaps */
+    uint64_t local_used_bytes;    /* of used_bytes, what lies in them */
+    uint64_t driver_budget_bytes; /* of the local heaps, by VK_EXT_memory_budget: what this process may use of them */
+    uint64_t driver_usage_bytes;  /* now without harm, and what it uses, vklm included. 0: the driver does not say */
+    uint64_t free_bytes;          /* of the local heaps: the driver's budget less its usage, or where it does not say,
+                                     the heaps less local_used_bytes. memory_budget_bytes is apart from it */
+} vklm_memory;
+
+/* Asks the driver: some microseconds. Cheap enough for once a frame. */
+VKLM_API void vklm_device_get_memory(const vklm_device *device, vklm_memory *memory_out);
 
 /* What the driver compiled for the device's models so far, to be given to vklm_device_create in the next run.
  * *size_out: its size in bytes, some 100 KB to a few MB; BUFFER_TOO_SMALL where that exceeds `capacity` (call
@@ -213,9 +262,11 @@ typedef struct vklm_vocab_params {
     const char *path; /* a GGUF file with a tokenizer; vocabulary-only files will do. UTF-8 */
     vklm_allocator allocator;
     vklm_log log;
+    const vklm_source *sources; /* as in vklm_model_params, in place of path */
+    uint32_t n_sources;
 } vklm_vocab_params;
 
-/* Opens a file's vocabulary without a GPU. Errors: IO_ERROR, BAD_FILE, UNSUPPORTED (a tokenizer
+/* Opens a file's vocabulary without a GPU. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE, UNSUPPORTED (a tokenizer
  * model or pre-tokenizer that vklm does not know, by name), OUT_OF_MEMORY. */
 VKLM_API vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
                                      vklm_vocab **vocab_out);
@@ -270,13 +321,20 @@ typedef enum vklm_precision {
 
 typedef struct vklm_model_params {
     size_t struct_size;
-    const char *path; /* GGUF v2 or v3, UTF-8 */
+    const char *path; /* GGUF v2 or v3, UTF-8; of a split model the first part: the others lie beside it */
     vklm_precision precision;
     /* Called now and then during the load, fraction from 0 to 1; false cancels (CANCELLED). */
     bool (*progress)(void *user, double fraction);
     void *progress_user;
     uint32_t threads; /* that may work on weights, and as many on pipelines, the caller's included; 1: it
                          alone; default: one for each processor, at most 8; a number over 16 is lowered */
+    /* In place of path, with path NULL: one source, or as many as a split model has parts, in their order. */
+    const vklm_source *sources;
+    uint32_t n_sources; /* default 1 */
+    /* Sessions that are to follow: a load is refused unless n_expected (default 1) of them fit with full contexts,
+     * beside the model. NULL: room for 256 tokens is enough. Nothing is set aside for them. */
+    const struct vklm_session_params *expected;
+    uint32_t n_expected;
 } vklm_model_params;
 
 typedef struct vklm_model_info {
@@ -295,7 +353,9 @@ typedef struct vklm_model_info {
 
 /* Reads, checks, repacks and uploads a model, and meanwhile compiles its pipelines, all that it will ever
  * use with an f16 cache. Starts up to `threads` threads, which end before it returns. Blocks; `progress` can
- * cancel. Errors: IO_ERROR, BAD_FILE (names the file, the key or tensor, and what was expected),
+ * cancel. Before anything is allocated, all that the model needs of device memory is summed up and compared with
+ * memory_budget_bytes and with what the driver says is free; OUT_OF_DEVICE_MEMORY names what is needed, what there
+ * is, and what would help. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE (names the file, the key or tensor, and what was expected),
  * UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
  * DEVICE_LOST, DRIVER_ERROR. On failure nothing is left behind. */
 VKLM_API vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params,
@@ -367,6 +427,33 @@ typedef struct vklm_session_params {
     bool keep_replaced; /* what set_ids and set_chat replace stays cached besides, if it is no more than what stays:
                           a reply that is written anew and then taken after all is not digested again */
 } vklm_session_params;
+
+/* What a model and its sessions take, in bytes. */
+typedef struct vklm_estimate {
+    uint64_t weight_bytes;     /* of device memory, like all that follow but one */
+    uint64_t buffer_bytes;     /* activations, logits and other buffers that its sessions share */
+    uint64_t kv_bytes;         /* a session with a full context, all of its own included */
+    uint64_t kv_token_bytes;   /* K and V of one token; they are taken for 256 at a time */
+    uint64_t total_bytes;      /* model and sessions, every context full: vklm_device_memory_used then */
+    uint64_t load_bytes;       /* most while the model is loaded, the staging buffer included where uploads need one */
+    uint64_t host_bytes;       /* most host memory at a time during the load, by the allocator; an upper bound. Not
+                                  in it: pages of a mapped file, which the system takes back at need, and what the
+                                  driver's compiler takes */
+    uint64_t free_bytes;       /* vklm_memory.free_bytes, less where memory_budget_bytes leaves less. 0: no device */
+    bool fits;                 /* into that, now */
+    uint32_t context;          /* of the sessions */
+    uint32_t largest_context;  /* with which n_sessions (or one, for 0) would fit; 0: none would. No device: the model's */
+} vklm_estimate;
+
+/* How much memory a load and n_sessions sessions would take, from the keys and the table of tensors alone: weights
+ * are not read, and no device memory is allocated. model and session: as they would be given to vklm_model_load and
+ * vklm_session_create (session may be NULL; struct members that change no memory are not looked at). On a device
+ * the numbers of device memory are exact; with device NULL they are those of a discrete GPU whose driver rounds
+ * nothing up and has no limits, some percent too low for models of a few MB. Errors as vklm_model_load's for the
+ * file, and INVALID_ARGUMENT as vklm_session_create's; that something does not fit is none. */
+VKLM_API vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_params *model,
+                                         const vklm_session_params *session, uint32_t n_sessions, vklm_error *error,
+                                         vklm_estimate *estimate_out);
 
 /* Makes an empty session. Allocates little: the KV cache grows on demand. The model's first session with an f32
  * cache compiles the pipelines for it, by up to vklm_model_params.threads threads. INVALID_ARGUMENT: a

@@ -27,6 +27,30 @@ static vklm_status io_error(vklm_error *error, const char *path, const char *wha
     return vki_fail(error, VKLM_IO_ERROR, "%s: %s (Windows error %lu)", path, what, GetLastError());
 }
 
+static vklm_status file_size(intptr_t file, const char *name, vklm_error *error, uint64_t *size_bytes)
+{
+    LARGE_INTEGER size;
+    if (!GetFileSizeEx((HANDLE)file, &size)) return io_error(error, name, "has no size");
+    *size_bytes = (uint64_t)size.QuadPart;
+    return VKLM_OK;
+}
+
+static uint64_t map_alignment(void)
+{
+    SYSTEM_INFO system;
+    GetSystemInfo(&system);
+    return system.dwAllocationGranularity;
+}
+
+static void *map_range(intptr_t file, uint64_t offset, size_t size)
+{
+    void *bytes = NULL;
+    HANDLE mapping = CreateFileMappingW((HANDLE)file, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (mapping) bytes = MapViewOfFile(mapping, FILE_MAP_READ, (DWORD)(offset >> 32), (DWORD)offset, size);
+    if (mapping) CloseHandle(mapping);
+    return bytes;
+}
+
 vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error)
 {
     *map = (vki_map){0};
@@ -35,25 +59,14 @@ vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error)
         return vki_fail(error, VKLM_IO_ERROR, "%s: the path is not UTF-8", path);
     HANDLE file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL);
     if (file == INVALID_HANDLE_VALUE) return io_error(error, path, "cannot be opened");
-    LARGE_INTEGER size;
-    vklm_status status = VKLM_OK;
-    if (!GetFileSizeEx(file, &size)) {
-        status = io_error(error, path, "has no size");
-    } else if (size.QuadPart > 0) {
-        HANDLE mapping = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
-        if (mapping) map->bytes = MapViewOfFile(mapping, FILE_MAP_READ, 0, 0, 0);
-        if (mapping) CloseHandle(mapping);
-        map->size_bytes = (uint64_t)size.QuadPart;
-        if (!map->bytes) status = io_error(error, path, "cannot be mapped");
-    }
+    const vklm_status status = vki_map_open_file(map, (intptr_t)file, 0, 0, path, error);
     CloseHandle(file);
-    if (status != VKLM_OK) *map = (vki_map){0};
     return status;
 }
 
 void vki_map_close(vki_map *map)
 {
-    if (map->bytes) UnmapViewOfFile(map->bytes);
+    if (map->bytes) UnmapViewOfFile(map->bytes - map->lead_bytes);
     *map = (vki_map){0};
 }
 
@@ -141,29 +154,40 @@ static vklm_status io_error(vklm_error *error, const char *path, const char *wha
     return vki_fail(error, VKLM_IO_ERROR, "%s: %s (%s)", path, what, strerror(errno));
 }
 
+static vklm_status file_size(intptr_t file, const char *name, vklm_error *error, uint64_t *size_bytes)
+{
+    struct stat info;
+    if (fstat((int)file, &info) != 0) return io_error(error, name, "has no size");
+    if (!S_ISREG(info.st_mode)) return vki_fail(error, VKLM_IO_ERROR, "%s: not a regular file", name);
+    *size_bytes = (uint64_t)info.st_size;
+    return VKLM_OK;
+}
+
+static uint64_t map_alignment(void)
+{
+    return (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *map_range(intptr_t file, uint64_t offset, size_t size)
+{
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, (int)file, (off_t)offset);
+    return bytes == MAP_FAILED ? NULL : bytes;
+}
+
 vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error)
 {
     *map = (vki_map){0};
     const int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0) return io_error(error, path, "cannot be opened");
-    struct stat info;
-    vklm_status status = VKLM_OK;
-    if (fstat(file, &info) != 0) {
-        status = io_error(error, path, "has no size");
-    } else if (!S_ISREG(info.st_mode)) {
-        status = vki_fail(error, VKLM_IO_ERROR, "%s: not a regular file", path);
-    } else if (info.st_size > 0) {
-        void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (bytes == MAP_FAILED) status = io_error(error, path, "cannot be mapped");
-        else *map = (vki_map){.bytes = bytes, .size_bytes = (uint64_t)info.st_size};
-    }
+    const vklm_status status = vki_map_open_file(map, file, 0, 0, path, error);
     close(file);
     return status;
 }
 
 void vki_map_close(vki_map *map)
 {
-    if (map->bytes) munmap((void *)(uintptr_t)map->bytes, (size_t)map->size_bytes);
+    if (map->bytes)
+        munmap((void *)((uintptr_t)map->bytes - (uintptr_t)map->lead_bytes), (size_t)(map->size_bytes + map->lead_bytes));
     *map = (vki_map){0};
 }
 
@@ -253,6 +277,26 @@ static bool system_random(void *bytes, size_t size)
 }
 #endif
 
+vklm_status vki_map_open_file(vki_map *map, intptr_t file, uint64_t offset, uint64_t size_bytes, const char *name,
+                              vklm_error *error)
+{
+    uint64_t whole = 0;
+    *map = (vki_map){0};
+    TRY(file_size(file, name, error, &whole));
+    if (offset > whole || size_bytes > whole - offset)
+        return vki_fail(error, VKLM_IO_ERROR, "%s: the file has %llu bytes, not %llu from byte %llu on", name,
+                        (unsigned long long)whole, (unsigned long long)size_bytes, (unsigned long long)offset);
+    if (size_bytes == 0) size_bytes = whole - offset;
+    const uint64_t lead = offset % map_alignment();
+    if (size_bytes > SIZE_MAX - lead)
+        return vki_fail(error, VKLM_IO_ERROR, "%s: larger than what a process of this kind can map", name);
+    if (size_bytes == 0) return VKLM_OK;
+    const uint8_t *bytes = map_range(file, offset - lead, (size_t)(size_bytes + lead));
+    if (!bytes) return io_error(error, name, "cannot be mapped");
+    *map = (vki_map){.bytes = bytes + lead, .size_bytes = size_bytes, .lead_bytes = lead};
+    return VKLM_OK;
+}
+
 uint64_t vki_random_seed(void)
 {
     uint64_t seed = 0;
@@ -291,12 +335,4 @@ void vki_crew_end(vki_crew *crew)
 {
     atomic_store_explicit(&crew->next, crew->n, memory_order_relaxed);
     while (crew->n_threads > 0) join_thread(crew->threads[--crew->n_threads]);
-}
-
-void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user)
-{
-    vki_crew crew = {.job = job, .user = user, .n = n};
-    vki_crew_start(&crew, threads ? threads - 1 : 0);
-    work_all(&crew);
-    vki_crew_end(&crew);
 }

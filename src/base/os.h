@@ -6,14 +6,20 @@
 
 #include "base/host.h"
 
-/* A file mapped read-only, as a whole. */
+/* A file mapped read-only, or a part of it. */
 typedef struct vki_map {
     const uint8_t *bytes; /* NULL for an empty file */
     uint64_t size_bytes;
+    uint64_t lead_bytes;  /* mapped before them: maps begin at multiples of a page */
 } vki_map;
 
 /* path: UTF-8, on Windows too. IO_ERROR names the path and the system's reason. */
 vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error);
+
+/* size_bytes from `offset` on of an open file, a descriptor or on Windows a HANDLE, which stays the caller's; size 0:
+ * to its end. name: for errors. IO_ERROR where the file has not so many bytes, or cannot be mapped. */
+vklm_status vki_map_open_file(vki_map *map, intptr_t file, uint64_t offset, uint64_t size_bytes, const char *name,
+                              vklm_error *error);
 
 /* Safe on a zeroed map. */
 void vki_map_close(vki_map *map);
@@ -47,9 +53,6 @@ void vki_crew_start(vki_crew *crew, uint32_t threads);
 bool vki_crew_work(vki_crew *crew);
 /* Waits for the jobs that were taken; others never run. Safe on a zeroed crew, and twice. */
 void vki_crew_end(vki_crew *crew);
-
-/* All jobs on up to `threads` threads, the caller's being one of them, also where that is 0. */
-void vki_run_jobs(uint32_t threads, size_t n, void (*job)(void *user, size_t index), void *user);
 
 /* The thread that holds it may lock it again, and unlocks it as often. Zeroed: none yet, which only free takes. */
 typedef struct vki_mutex {

@@ -1,9 +1,11 @@
-/* gguf_read.c - one GGUF file from its first byte to its last, checked on the way.
+/* gguf_read.c - one GGUF file from its first byte to its tensors' data, checked on the way.
  *
  * A reader walks the bytes once. Whatever it takes, it first compares with what is left, and what a
  * count promises must fit into the bytes behind it before memory is asked for. Tensor data must lie
  * as every writer lays it: in listing order, aligned, without gaps; so each offset has one sound
  * value, and overlaps cannot be. Padding behind the last tensor may be missing, more may follow.
+ *
+ * Of a source that shows no bytes, a growing copy of the beginning stands for them.
  */
 #include "file/gguf_read.h"
 
@@ -24,14 +26,15 @@ enum {
     MIN_KEY_BYTES = 14,    /* a key of one byte, its type, a value of one byte */
     MIN_TENSOR_BYTES = 25, /* a name of one byte, no dimensions, type, offset */
     MIN_STRING_BYTES = 8,
+    FIRST_READ_BYTES = 256 << 10, /* of a source that is read */
     DEFAULT_ALIGNMENT = 32,
 };
 
 typedef struct reader {
     vki_gguf *gguf;
     vklm_error *error;
-    const uint8_t *bytes;
-    uint64_t size, at;
+    const uint8_t *bytes; /* the first n_there are */
+    uint64_t size, n_there, at;
     const char *noun; /* what is being read, for errors: "header", "key", "tensor" */
     uint64_t index;   /* which one, from 1; 0 where there is one only */
     const char *name; /* NULL until it is known */
@@ -65,14 +68,36 @@ static uint64_t remaining(const reader *r)
     return r->size - r->at;
 }
 
+/* Reads on, so that the first `end` bytes are there, and moves what points to them. */
+static vklm_status read_on(reader *r, uint64_t end)
+{
+    vki_gguf *gguf = r->gguf;
+    const uint64_t n = vki_min(r->size, vki_max(end, vki_max(2 * r->n_there, FIRST_READ_BYTES)));
+    if ((size_t)n != n) return vki_fail(r->error, VKLM_OUT_OF_MEMORY, "%s: no memory for its keys", gguf->path);
+    uint8_t *longer;
+    TRY(vki_alloc(gguf->host, (size_t)n, 1, r->error, &longer));
+    if (r->n_there) memcpy(longer, gguf->header, (size_t)r->n_there);
+    for (size_t i = 0; i < gguf->n_values; i++)
+        gguf->values[i].bytes = longer + (gguf->values[i].bytes - gguf->header);
+    vki_release(gguf->host, &gguf->header);
+    gguf->header = longer;
+    gguf->header_bytes = (size_t)n;
+    TRY(vki_source_read(&gguf->sources[0], r->n_there, longer + r->n_there, n - r->n_there, r->error));
+    r->bytes = longer;
+    r->n_there = n;
+    return VKLM_OK;
+}
+
 static vklm_status take(reader *r, uint64_t n, const char *field, const uint8_t **out)
 {
-    *out = r->bytes + r->at;
+    *out = NULL;
     if (n > remaining(r))
         return refuse(r,
                       "truncated: %s needs %" PRIu64 " bytes and the file ends after %" PRIu64
                       "; is the download complete?",
                       field, n, remaining(r));
+    if (n > r->n_there - r->at) TRY(read_on(r, r->at + n));
+    *out = r->bytes + r->at;
     r->at += n;
     return VKLM_OK;
 }
@@ -144,13 +169,13 @@ static vklm_status check_version(const reader *r, uint32_t version)
 
 static vklm_status read_header(reader *r, uint64_t *n_tensors, uint64_t *n_values)
 {
-    const uint8_t *magic;
+    const uint8_t *magic = NULL;
     uint32_t version;
     begin(r, "header", 0);
-    if (r->size < 4 || memcmp(r->bytes, "GGUF", 4) != 0)
+    if (r->size >= 4) TRY(take(r, 4, "magic", &magic));
+    if (r->size < 4 || memcmp(magic, "GGUF", 4) != 0)
         return vki_fail(r->error, VKLM_BAD_FILE, "%s: not a GGUF file%s", r->gguf->path,
                         r->size ? "" : " (it is empty)");
-    TRY(take(r, 4, "magic", &magic));
     TRY(take_u32(r, "version", &version));
     TRY(check_version(r, version));
     TRY(take_count(r, "tensor_count", MIN_TENSOR_BYTES, n_tensors));
@@ -212,8 +237,9 @@ static vklm_status read_key(reader *r)
         const uint64_t least = strings ? MIN_STRING_BYTES : vki_gguf_type_bytes(value.type);
         TRY(take_count(r, "the number of elements", least, &value.count));
     }
-    value.bytes = r->bytes + r->at;
+    const uint64_t start = r->at;
     TRY(value.type == VKI_GGUF_STRING ? read_strings(r, &value) : read_numbers(r, &value));
+    value.bytes = r->bytes + start; /* now, because reading on moves them */
     return vki_gguf_add_value(r->gguf, &value, r->error);
 }
 
@@ -307,7 +333,8 @@ static vklm_status place_tensors(reader *r, uint64_t alignment)
     for (size_t i = 0; i < r->gguf->n_tensors; i++) {
         vki_gguf_tensor *tensor = &r->gguf->tensors[i];
         const uint64_t from = vki_min(at, r->size); /* past the end only where it is empty */
-        tensor->data = r->bytes + from;
+        tensor->data = r->gguf->sources[0].bytes ? r->bytes + from : NULL;
+        tensor->offset = from;
         r->name = tensor->name;
         if (tensor->size_bytes > r->size - from)
             return refuse(r,
@@ -319,12 +346,13 @@ static vklm_status place_tensors(reader *r, uint64_t alignment)
     return VKLM_OK;
 }
 
-vklm_status vki_gguf_read(vki_gguf *gguf, const uint8_t *bytes, uint64_t size_bytes,
-                          vklm_error *error)
+vklm_status vki_gguf_read(vki_gguf *gguf, vklm_error *error)
 {
-    reader r = {.gguf = gguf, .error = error, .bytes = bytes, .size = size_bytes};
-    uint64_t n_tensors, n_values, alignment, end = 0;
-    gguf->file_bytes = size_bytes;
+    const vki_source *source = &gguf->sources[0];
+    reader r = {.gguf = gguf, .error = error, .bytes = source->bytes, .size = source->size_bytes,
+                .n_there = source->bytes ? source->size_bytes : 0};
+    uint64_t n_tensors = 0, n_values = 0, alignment, end = 0;
+    gguf->file_bytes = source->size_bytes;
     TRY(read_header(&r, &n_tensors, &n_values));
     for (uint64_t i = 1; i <= n_values; i++) {
         begin(&r, "key", i);

@@ -1,4 +1,5 @@
-/* gguf_split.c - models cut into several files, PREFIX-00001-of-0000N.gguf and so on.
+/* gguf_split.c - models cut into several files: PREFIX-00001-of-0000N.gguf and so on, or sources,
+ * one for each part.
  *
  * Each part is a GGUF file of its own. The first holds the keys of the model; of the others only
  * the keys split.* and the tensors count. All must agree on the number of parts, and their tensors
@@ -53,39 +54,59 @@ static void write_suffix(char suffix[SUFFIX_SIZE], uint32_t part, uint32_t n_par
     write_digits(suffix + 10, n_parts);
 }
 
-/* Opens part number `part` and moves its map and tensors into *gguf. */
-static vklm_status join_part(vki_gguf *gguf, const char *path, const split *expected,
+/* Moves the source and the tensors of a part that was opened into *gguf. */
+static vklm_status take_part(vki_gguf *gguf, vki_gguf *part, const split *expected, vklm_error *error)
+{
+    split found;
+    TRY(read_split(part, error, &found));
+    if (found.part != expected->part || found.n_parts != expected->n_parts)
+        return vki_fail(
+            error, VKLM_BAD_FILE,
+            "%s: says it is part %" PRIu32 " of %" PRIu32 ", expected %" PRIu32 " of %" PRIu32,
+            part->path, found.part + 1, found.n_parts, expected->part + 1, expected->n_parts);
+    for (size_t i = 0; i < part->n_tensors; i++) {
+        vki_gguf_tensor tensor = part->tensors[i];
+        const size_t len = strlen(tensor.name);
+        tensor.source = (uint32_t)gguf->n_sources;
+        TRY(vki_arena_string(&gguf->arena, tensor.name, len, error, &tensor.name));
+        TRY(vki_gguf_add_tensor(gguf, &tensor, part->path, error));
+    }
+    TRY(vki_grow(gguf->host, gguf->n_sources + 1, sizeof *gguf->sources, error, &gguf->sources,
+                 &gguf->sources_capacity));
+    vki_source *source = &gguf->sources[gguf->n_sources];
+    *source = part->sources[0];
+    TRY(vki_arena_string(&gguf->arena, source->name, strlen(source->name), error, &source->name));
+    gguf->n_sources++;
+    gguf->file_bytes += part->file_bytes;
+    part->n_sources = 0;
+    return VKLM_OK;
+}
+
+static vklm_status join_part(vki_gguf *gguf, const vki_input *input, const char *path, const split *expected,
                              vklm_error *error)
 {
     vki_gguf part;
-    split found;
-    TRY(vki_gguf_open_one(&part, gguf->host, path, error));
-    vklm_status status;
-    TRY_OR_FAIL(read_split(&part, error, &found));
-    if (found.part != expected->part || found.n_parts != expected->n_parts) {
-        status = vki_fail(
-            error, VKLM_BAD_FILE,
-            "%s: says it is part %" PRIu32 " of %" PRIu32 ", expected %" PRIu32 " of %" PRIu32,
-            path, found.part + 1, found.n_parts, expected->part + 1, expected->n_parts);
-        goto fail;
-    }
-    for (size_t i = 0; i < part.n_tensors; i++) {
-        vki_gguf_tensor tensor = part.tensors[i];
-        const size_t len = strlen(tensor.name);
-        TRY_OR_FAIL(vki_arena_string(&gguf->arena, tensor.name, len, error, &tensor.name));
-        TRY_OR_FAIL(vki_gguf_add_tensor(gguf, &tensor, path, error));
-    }
-    TRY_OR_FAIL(vki_grow(gguf->host, gguf->n_maps + 1, sizeof *gguf->maps, error, &gguf->maps,
-                         &gguf->maps_capacity));
-    gguf->maps[gguf->n_maps++] = part.maps[0];
-    gguf->file_bytes += part.file_bytes;
-    part.n_maps = 0;
-fail: /* also the way out of success: what was moved is no longer the part's */
+    TRY(path ? vki_gguf_open_path(&part, gguf->host, path, error)
+             : vki_gguf_open_part(&part, gguf->host, input, expected->part, error));
+    const vklm_status status = take_part(gguf, &part, expected, error);
     vki_gguf_close(&part);
     return status;
 }
 
-static vklm_status join_all(vki_gguf *gguf, split *expected, vklm_error *error)
+static vklm_status join_sources(vki_gguf *gguf, const vki_input *input, split *expected, vklm_error *error)
+{
+    const uint32_t n_sources = input->n_sources ? input->n_sources : 1;
+    if (n_sources != expected->n_parts)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "%s: the first of %" PRIu32 " parts, and %" PRIu32
+                        " sources; give one for each part, in order",
+                        gguf->path, expected->n_parts, n_sources);
+    for (expected->part = 1; expected->part < expected->n_parts; expected->part++)
+        TRY(join_part(gguf, input, NULL, expected, error));
+    return VKLM_OK;
+}
+
+static vklm_status join_files(vki_gguf *gguf, split *expected, vklm_error *error)
 {
     const size_t len = strlen(gguf->path), suffix_len = SUFFIX_SIZE - 1;
     char suffix[SUFFIX_SIZE];
@@ -102,28 +123,25 @@ static vklm_status join_all(vki_gguf *gguf, split *expected, vklm_error *error)
     for (uint32_t i = 1; i < expected->n_parts; i++) {
         write_suffix(path + len - suffix_len, i, expected->n_parts);
         expected->part = i;
-        TRY_OR_FAIL(join_part(gguf, path, expected, error));
+        TRY_OR_FAIL(join_part(gguf, NULL, path, expected, error));
     }
 fail:
     vki_release(gguf->host, &path);
     return status;
 }
 
-vklm_status vki_gguf_join_parts(vki_gguf *gguf, bool alone, vklm_error *error)
+vklm_status vki_gguf_join_parts(vki_gguf *gguf, const vki_input *input, vklm_error *error)
 {
     split whole;
     TRY(read_split(gguf, error, &whole));
-    if (whole.n_parts == 1) return VKLM_OK;
     if (whole.part != 0)
         return vki_fail(error, VKLM_BAD_FILE,
                         "%s: part %" PRIu32 " of %" PRIu32
                         " of a model; open the first part (-00001-of-) instead",
                         gguf->path, whole.part + 1, whole.n_parts);
-    if (alone)
-        return vki_fail(error, VKLM_BAD_FILE,
-                        "%s: the first of %" PRIu32 " parts; expected a whole model", gguf->path,
-                        whole.n_parts);
-    TRY(join_all(gguf, &whole, error));
+    if (!input->path) TRY(join_sources(gguf, input, &whole, error));
+    if (whole.n_parts == 1) return VKLM_OK;
+    if (input->path) TRY(join_files(gguf, &whole, error));
     if (gguf->n_tensors != whole.n_tensors)
         return vki_fail(
             error, VKLM_BAD_FILE,

@@ -12,7 +12,7 @@ void vki_copier_free(vki_copier *copier)
 {
     vklm_device *device = copier->device;
     if (!device) return;
-    device->fn.vkDestroyCommandPool(device->device, copier->pool, device->callbacks);
+    if (copier->pool) device->fn.vkDestroyCommandPool(device->device, copier->pool, device->callbacks);
     vki_buffer_destroy(device, &copier->staging);
     *copier = (vki_copier){0};
 }

@@ -193,6 +193,8 @@ void vki_device_take_probe(vklm_device *device, const vki_probe *probe, uint64_t
     device->limits = probe->limits;
     device->memory_properties = probe->memory;
     device->queue_family = probe->queue_family;
+    device->has_memory_budget = probe->has_memory_budget;
+    device->has_memory_priority = probe->features.memory_priority.memoryPriority;
     if (block_limit_bytes && block_limit_bytes < device->limits.max_block_bytes)
         device->limits.max_block_bytes = block_limit_bytes;
 }
@@ -210,6 +212,7 @@ vklm_status vki_device_begin(const vklm_device_params *params, vklm_error *error
     vklm_device *device;
     TRY(vki_alloc(&host, 1, sizeof *device, error, &device));
     device->host = host;
+    device->memory_budget = own->memory_budget_bytes;
     device->submit_limit_ms = own->submit_limit_ms > 0 ? own->submit_limit_ms : 50;
     vklm_status status;
     TRY_OR_FAIL(vki_mutex_init(&device->queue_mutex, error));
@@ -333,9 +336,4 @@ void vklm_device_destroy(vklm_device **device)
 void vklm_device_get_info(const vklm_device *device, vklm_device_info *info_out)
 {
     *info_out = device->info;
-}
-
-uint64_t vklm_device_memory_used(const vklm_device *device)
-{
-    return device->memory_used;
 }

@@ -68,6 +68,10 @@ struct vklm_device {
 
     atomic_bool lost;                  /* sticky */
     _Atomic uint64_t memory_used;      /* bytes of device memory allocated now */
+    _Atomic uint64_t heap_used[VK_MAX_MEMORY_HEAPS]; /* of them */
+    uint64_t memory_budget;            /* that memory_used never exceeds; 0: none */
+    bool has_memory_budget, has_memory_priority; /* extensions that are enabled */
+    bool measuring;                    /* allocates nothing: vki_measure_init */
 };
 
 /* OK, or the status and text of a failed Vulkan call; sets device->lost. `what` names the call or

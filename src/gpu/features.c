@@ -45,6 +45,7 @@ static const feature wanted[] = {
     V13(computeFullSubgroups, size_control),
     V13(shaderIntegerDotProduct, integer_dot),
     PLAIN(cooperativeMatrix, coop, coop.cooperativeMatrix, false),
+    PLAIN(memoryPriority, memory_priority, memory_priority.memoryPriority, false),
 };
 
 /* The structs of vki_features, in the order of chains. */
@@ -64,6 +65,7 @@ static const struct {
     {offsetof(vki_features, size_control), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES},
     {offsetof(vki_features, integer_dot), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES},
     {offsetof(vki_features, coop), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR},
+    {offsetof(vki_features, memory_priority), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT},
 };
 
 enum { N_WANTED = sizeof wanted / sizeof *wanted, N_GROUPS = sizeof groups / sizeof *groups };
@@ -85,6 +87,7 @@ static bool is_known(const vki_probe *probe, VkStructureType type)
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: return probe->has_size_control;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES: return probe->has_integer_dot;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR: return probe->has_coop;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PRIORITY_FEATURES_EXT: return probe->has_memory_priority;
     default: return true;
     }
 }

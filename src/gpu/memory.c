@@ -13,7 +13,11 @@ enum {
     /* A driver call and an entry in a table of some 4096, however small: below this size the memory
      * is cheap, and the validation layers ask for sub-allocation. */
     SMALLEST_ALLOCATION = 1 << 20,
+    MEASURED_ADDRESS = SLICE_ALIGNMENT, /* of a buffer that is only measured: not 0 */
 };
+
+/* Where the driver has to move something out, textures (0.5 by default) go before weights. */
+static const float device_priority = 0.8f;
 
 typedef struct type_wish {
     VkMemoryPropertyFlags required, wanted, unwanted;
@@ -63,6 +67,32 @@ static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32
     return best;
 }
 
+uint32_t vki_memory_type(const vklm_device *device, vki_memory_kind kind, uint32_t bits)
+{
+    return best_type(&device->memory_properties, bits, wish_of(device, kind));
+}
+
+bool vki_heap_is_local(const vklm_device *device, uint32_t heap)
+{
+    const VkPhysicalDeviceMemoryProperties *memory = &device->memory_properties;
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < memory->memoryTypeCount; i++)
+        if (memory->memoryTypes[i].heapIndex == heap) bits |= 1u << i;
+    return vki_memory_type(device, VKI_MEMORY_DEVICE, bits) != UINT32_MAX;
+}
+
+/* Adds to memory_used, unless that would be over the budget: also where several threads allocate at once. */
+static vklm_status take_budget(vklm_device *device, uint64_t size_bytes, const char *what, vklm_error *error)
+{
+    const uint64_t budget = device->memory_budget, used = atomic_fetch_add(&device->memory_used, size_bytes);
+    if (budget == 0 || (used <= budget && size_bytes <= budget - used)) return VKLM_OK;
+    device->memory_used -= size_bytes;
+    return vki_fail(error, VKLM_OUT_OF_DEVICE_MEMORY,
+                    "%s: %.4g MiB more are over the budget: of the %.4g MiB of memory_budget_bytes %.4g are used; "
+                    "raise it, shorten contexts, or destroy a session or model",
+                    what, (double)size_bytes / (1 << 20), (double)budget / (1 << 20), (double)used / (1 << 20));
+}
+
 static vklm_status out_of_memory(uint64_t size_bytes, const char *what, vklm_error *error)
 {
     return vki_fail(
@@ -70,6 +100,12 @@ static vklm_status out_of_memory(uint64_t size_bytes, const char *what, vklm_err
         "%s: the device has no %.4g MiB left; use a smaller model or context, or close other "
         "programs that use the GPU",
         what, (double)size_bytes / (1 << 20));
+}
+
+static void count_off(vklm_device *device, const vki_buffer *buffer)
+{
+    device->memory_used -= buffer->allocated_bytes;
+    device->heap_used[buffer->heap] -= buffer->allocated_bytes;
 }
 
 /* vkAllocateMemory, of which the program is told and which it may refuse. */
@@ -81,22 +117,27 @@ static VkResult allocate_from(vklm_device *device, const VkMemoryAllocateInfo *i
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     buffer->heap = heap;
     const VkResult result = device->fn.vkAllocateMemory(device->device, info, device->callbacks, &buffer->memory);
-    if (result >= VK_SUCCESS) device->memory_used += info->allocationSize;
+    if (result >= VK_SUCCESS) device->heap_used[heap] += info->allocationSize;
     else if (device->hooks.free_memory)
         device->hooks.free_memory(device->hooks.memory_user, heap, info->allocationSize);
     return result;
 }
 
-static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t type_bits,
-                            const char *what, vklm_error *error, vki_buffer *buffer, uint32_t *type)
+/* From the best type of memory that has so much left. */
+static vklm_status allocate_any(vklm_device *device, vki_memory_kind kind, uint32_t type_bits,
+                                const char *what, vklm_error *error, vki_buffer *buffer, uint32_t *type)
 {
+    const VkMemoryPriorityAllocateInfoEXT priority = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_PRIORITY_ALLOCATE_INFO_EXT,
+        .priority = device_priority,
+    };
     const VkMemoryAllocateFlagsInfo flags = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .pNext = device->has_memory_priority && kind == VKI_MEMORY_DEVICE ? &priority : NULL,
         .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
     };
-    const type_wish wish = wish_of(device, kind);
     for (;;) {
-        *type = best_type(&device->memory_properties, type_bits, wish);
+        *type = vki_memory_type(device, kind, type_bits);
         if (*type == UINT32_MAX) return out_of_memory(buffer->allocated_bytes, what, error);
         const VkMemoryAllocateInfo allocate = {
             .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
@@ -112,6 +153,29 @@ static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t 
     }
 }
 
+static vklm_status allocate(vklm_device *device, vki_memory_kind kind, uint32_t type_bits,
+                            const char *what, vklm_error *error, vki_buffer *buffer, uint32_t *type)
+{
+    TRY(take_budget(device, buffer->allocated_bytes, what, error));
+    const vklm_status status = allocate_any(device, kind, type_bits, what, error, buffer, type);
+    if (status != VKLM_OK) device->memory_used -= buffer->allocated_bytes;
+    return status;
+}
+
+/* Whether the host gets to see a buffer of this kind in memory of this type. */
+static bool is_mapped(const vklm_device *device, vki_memory_kind kind, uint32_t type)
+{
+    const VkMemoryPropertyFlags mapped =
+        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    if (type == UINT32_MAX || (kind == VKI_MEMORY_DEVICE && !is_unified(device))) return false;
+    return (device->memory_properties.memoryTypes[type].propertyFlags & mapped) == mapped;
+}
+
+bool vki_uploads_are_staged(const vklm_device *device)
+{
+    return !is_mapped(device, VKI_MEMORY_DEVICE, vki_memory_type(device, VKI_MEMORY_DEVICE, UINT32_MAX));
+}
+
 static vklm_status map_and_address(vklm_device *device, vki_memory_kind kind, uint32_t type,
                                    const char *what, vklm_error *error, vki_buffer *buffer)
 {
@@ -123,16 +187,48 @@ static vklm_status map_and_address(vklm_device *device, vki_memory_kind kind, ui
         .buffer = buffer->buffer,
     };
     buffer->address = device->fn.vkGetBufferDeviceAddress(device->device, &address);
-    const VkMemoryPropertyFlags mapped =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-    const VkMemoryPropertyFlags flags = device->memory_properties.memoryTypes[type].propertyFlags;
-    if ((flags & mapped) != mapped || (kind == VKI_MEMORY_DEVICE && !is_unified(device)))
-        return VKLM_OK;
+    if (!is_mapped(device, kind, type)) return VKLM_OK;
     void *bytes = NULL;
     result = device->fn.vkMapMemory(device->device, buffer->memory, 0, VK_WHOLE_SIZE, 0, &bytes);
     TRY(vki_check(device, result, what, error));
     buffer->mapped = bytes;
     return VKLM_OK;
+}
+
+/* The VkBuffer, and what it needs of memory. */
+static vklm_status create_buffer(vklm_device *device, const char *what, vklm_error *error, vki_buffer *buffer,
+                                 VkMemoryRequirements *needs)
+{
+    const VkBufferCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = vki_max(buffer->size_bytes, SLICE_ALIGNMENT),
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+    };
+    *needs = (VkMemoryRequirements){.size = vki_round_up(create.size, SLICE_ALIGNMENT)};
+    if (device->device) {
+        const VkResult result = device->fn.vkCreateBuffer(device->device, &create, device->callbacks, &buffer->buffer);
+        TRY(vki_check(device, result, what, error));
+        device->fn.vkGetBufferMemoryRequirements(device->device, buffer->buffer, needs);
+    }
+    buffer->allocated_bytes = vki_max(needs->size, SMALLEST_ALLOCATION);
+    return VKLM_OK;
+}
+
+/* Counts the buffer; where the host would see it, host memory stands in. */
+static vklm_status measure(vklm_device *device, vki_memory_kind kind, const VkMemoryRequirements *needs,
+                           vklm_error *error, vki_buffer *buffer)
+{
+    if (buffer->buffer) device->fn.vkDestroyBuffer(device->device, buffer->buffer, device->callbacks);
+    buffer->buffer = VK_NULL_HANDLE;
+    buffer->address = MEASURED_ADDRESS;
+    const uint32_t type = vki_memory_type(device, kind, needs->memoryTypeBits);
+    buffer->heap = type == UINT32_MAX ? 0 : device->memory_properties.memoryTypes[type].heapIndex;
+    device->memory_used += buffer->allocated_bytes;
+    device->heap_used[buffer->heap] += buffer->allocated_bytes;
+    if (kind == VKI_MEMORY_DEVICE || kind == VKI_MEMORY_STAGING) return VKLM_OK;
+    return vki_alloc(&device->host, (size_t)buffer->size_bytes, 1, error, &buffer->mapped);
 }
 
 vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_t size_bytes,
@@ -147,20 +243,13 @@ vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_
             what, (double)size_bytes / (1 << 20),
             (double)device->limits.max_block_bytes / (1 << 20));
     vklm_status status;
-    const VkBufferCreateInfo create = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .size = vki_max(size_bytes, SLICE_ALIGNMENT),
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-        .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
-    };
     VkMemoryRequirements needs;
     uint32_t type;
-    const VkResult result =
-        device->fn.vkCreateBuffer(device->device, &create, device->callbacks, &buffer->buffer);
-    TRY_OR_FAIL(vki_check(device, result, what, error));
-    device->fn.vkGetBufferMemoryRequirements(device->device, buffer->buffer, &needs);
-    buffer->allocated_bytes = vki_max(needs.size, SMALLEST_ALLOCATION);
+    TRY_OR_FAIL(create_buffer(device, what, error, buffer, &needs));
+    if (device->measuring) {
+        TRY_OR_FAIL(measure(device, kind, &needs, error, buffer));
+        return VKLM_OK;
+    }
     TRY_OR_FAIL(allocate(device, kind, needs.memoryTypeBits, what, error, buffer, &type));
     TRY_OR_FAIL(map_and_address(device, kind, type, what, error, buffer));
     return VKLM_OK;
@@ -171,14 +260,32 @@ fail:
 
 void vki_buffer_destroy(vklm_device *device, vki_buffer *buffer)
 {
+    if (device->measuring && buffer->address) {
+        count_off(device, buffer);
+        vki_release(&device->host, &buffer->mapped);
+    }
     if (buffer->buffer) device->fn.vkDestroyBuffer(device->device, buffer->buffer, device->callbacks);
     if (buffer->memory) {
         device->fn.vkFreeMemory(device->device, buffer->memory, device->callbacks);
-        device->memory_used -= buffer->allocated_bytes;
+        count_off(device, buffer);
         if (device->hooks.free_memory)
             device->hooks.free_memory(device->hooks.memory_user, buffer->heap, buffer->allocated_bytes);
     }
     *buffer = (vki_buffer){0};
+}
+
+void vki_measure_init(vklm_device *measuring, const vklm_device *device)
+{
+    if (device) {
+        *measuring = (vklm_device){.host = device->host, .info = device->info, .limits = device->limits,
+                                   .device = device->device, .fn = device->fn, .callbacks = device->callbacks,
+                                   .memory_properties = device->memory_properties, .lost = device->lost};
+    } else {
+        *measuring = (vklm_device){.limits.max_block_bytes = UINT64_MAX};
+        vki_host_init(&measuring->host, NULL, NULL);
+    }
+    measuring->host.log = (vklm_log){0};
+    measuring->measuring = true;
 }
 
 /* ---- Pools ----------------------------------------------------------------------------------- */

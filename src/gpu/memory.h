@@ -23,7 +23,7 @@ typedef struct vki_buffer {
     uint64_t address;
     uint64_t size_bytes;
     uint64_t allocated_bytes; /* of device memory */
-    uint32_t heap;
+    uint32_t heap;            /* that they are of */
     uint8_t *mapped;      /* NULL where the host cannot see it */
 } vki_buffer;
 
@@ -32,6 +32,24 @@ vklm_status vki_buffer_create(vklm_device *device, vki_memory_kind kind, uint64_
                               const char *what, vklm_error *error, vki_buffer *buffer);
 /* Safe on a zeroed buffer. The caller knows that the device has finished with it. */
 void vki_buffer_destroy(vklm_device *device, vki_buffer *buffer);
+
+/* A device that only counts what buffers would take, in memory_used and heap_used, and allocates nothing: running the
+ * code that takes memory on it says how much that is, to the byte. The host sees what it would see of shared and
+ * read-back buffers; uploads other than of zeroes are not for it. `device` NULL: one that nothing is known of, with
+ * no limits, of which sizes are right but for the driver's rounding. Neither logs. */
+void vki_measure_init(vklm_device *measuring, const vklm_device *device);
+
+/* The memory type that a buffer of this kind is made in first, of those in `bits`; UINT32_MAX: none. */
+uint32_t vki_memory_type(const vklm_device *device, vki_memory_kind kind, uint32_t bits);
+
+/* Whether what goes into VKI_MEMORY_DEVICE passes through a staging buffer. */
+bool vki_uploads_are_staged(const vklm_device *device);
+
+/* Whether memory of this heap may hold VKI_MEMORY_DEVICE. */
+bool vki_heap_is_local(const vklm_device *device, uint32_t heap);
+
+/* Of memory_used, what lies in such heaps. */
+uint64_t vki_local_used(const vklm_device *device);
 
 /* A part of a pool's block. */
 typedef struct vki_slice {
@@ -83,6 +101,7 @@ typedef struct vki_upload {
 
 enum {
     VKI_UPLOAD_HALF_BYTES = 16 << 20,
+    VKI_UPLOAD_BYTES = 2 * VKI_UPLOAD_HALF_BYTES, /* of a staging buffer */
     VKI_UPLOAD_ALIGNMENT = 16, /* whole vectors for the caller's stores */
 };
 
@@ -92,6 +111,8 @@ vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error
 uint64_t vki_upload_room(const vki_upload *upload);
 /* Submits the half in use, if anything of it is taken, and turns to the other. */
 vklm_status vki_upload_turn(vki_upload *upload, vklm_error *error);
+/* Fills a slice with zeroes. */
+vklm_status vki_upload_zeroes(vki_upload *upload, const vki_pool *pool, const vki_slice *slice, vklm_error *error);
 /* *bytes: size_bytes (at most VKI_UPLOAD_HALF_BYTES) of host memory for what belongs `offset` bytes
  * behind the slice's start. Undefined until filled; fill it before a call for more than vki_upload_room, which
  * turns, and before finish. Only write, in rising order where it can be: the memory may not be cached. */

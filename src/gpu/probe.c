@@ -33,6 +33,8 @@ static void find_extensions(const char *const *names, uint32_t n, uint32_t versi
         VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME,
         VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME,
         VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME,
+        VK_EXT_MEMORY_PRIORITY_EXTENSION_NAME,
+        VK_EXT_MEMORY_BUDGET_EXTENSION_NAME,
         "VK_KHR_portability_subset",
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -40,6 +42,8 @@ static void find_extensions(const char *const *names, uint32_t n, uint32_t versi
     probe->has_size_control = version >= VK_API_VERSION_1_3 || has_name(names, n, known[0]);
     probe->has_integer_dot = version >= VK_API_VERSION_1_3 || has_name(names, n, known[1]);
     probe->has_coop = has_name(names, n, known[2]);
+    probe->has_memory_priority = has_name(names, n, known[3]);
+    probe->has_memory_budget = has_name(names, n, known[4]);
     if (has_name(names, n, VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME))
         probe->priority_extension = VK_KHR_GLOBAL_PRIORITY_EXTENSION_NAME;
     else if (has_name(names, n, VK_EXT_GLOBAL_PRIORITY_EXTENSION_NAME))

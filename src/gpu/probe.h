@@ -20,6 +20,7 @@ typedef struct vki_features {
     VkPhysicalDeviceSubgroupSizeControlFeatures size_control;
     VkPhysicalDeviceShaderIntegerDotProductFeatures integer_dot;
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR coop;
+    VkPhysicalDeviceMemoryPriorityFeaturesEXT memory_priority;
 } vki_features;
 
 typedef struct vki_probe {
@@ -33,7 +34,8 @@ typedef struct vki_probe {
     bool queue_async;             /* the family computes and does not draw */
     double tick_ns;               /* of timestamps; 0: the host cannot reset them */
     VkPhysicalDeviceMemoryProperties memory;
-    bool has_size_control, has_integer_dot, has_coop; /* the feature structs may be chained */
+    bool has_size_control, has_integer_dot, has_coop, has_memory_priority; /* the feature structs may be chained */
+    bool has_memory_budget;
     const char *priority_extension; /* or NULL */
     const char *extensions[VKI_MAX_EXTENSIONS]; /* to enable */
     uint32_t n_extensions;

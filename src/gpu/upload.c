@@ -7,6 +7,7 @@
 #include "gpu/memory.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/checked.h"
 
@@ -68,8 +69,7 @@ static void release_staging(vki_upload *upload)
 static vklm_status create_staging(vki_upload *upload, vklm_error *error)
 {
     vklm_status status;
-    TRY_OR_FAIL(vki_buffer_create(upload->device, VKI_MEMORY_STAGING,
-                                  2 * (uint64_t)VKI_UPLOAD_HALF_BYTES, "the staging buffer", error,
+    TRY_OR_FAIL(vki_buffer_create(upload->device, VKI_MEMORY_STAGING, VKI_UPLOAD_BYTES, "the staging buffer", error,
                                   &upload->staging));
     TRY_OR_FAIL(create_half(upload, 0, error));
     TRY_OR_FAIL(create_half(upload, 1, error));
@@ -152,6 +152,18 @@ vklm_status vki_upload_map(vki_upload *upload, const vki_pool *pool, const vki_s
     return VKLM_OK;
 }
 
+vklm_status vki_upload_zeroes(vki_upload *upload, const vki_pool *pool, const vki_slice *slice, vklm_error *error)
+{
+    if (upload->device->measuring) return VKLM_OK;
+    for (uint64_t at = 0; at < slice->size_bytes; at += VKI_UPLOAD_HALF_BYTES) {
+        const uint64_t piece = vki_min(slice->size_bytes - at, VKI_UPLOAD_HALF_BYTES);
+        uint8_t *bytes;
+        TRY(vki_upload_map(upload, pool, slice, at, piece, error, &bytes));
+        memset(bytes, 0, (size_t)piece);
+    }
+    return VKLM_OK;
+}
+
 vklm_status vki_upload_finish(vki_upload *upload, vklm_error *error)
 {
     TRY(vki_upload_turn(upload, error));
@@ -161,6 +173,6 @@ vklm_status vki_upload_finish(vki_upload *upload, vklm_error *error)
 
 void vki_upload_free(vki_upload *upload)
 {
-    if (upload->device) release_staging(upload);
+    if (upload->staging.buffer) release_staging(upload);
     *upload = (vki_upload){0};
 }

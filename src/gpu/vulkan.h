@@ -51,6 +51,7 @@ typedef VkResult(VKAPI_PTR *PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKH
     X(GetPhysicalDeviceFeatures2)                                                                  \
     X(GetPhysicalDeviceProperties2)                                                                \
     X(GetPhysicalDeviceMemoryProperties)                                                           \
+    X(GetPhysicalDeviceMemoryProperties2)                                                          \
     X(GetPhysicalDeviceQueueFamilyProperties)                                                      \
     X(CreateDevice)                                                                                \
     X(GetDeviceProcAddr)                                                                           \

@@ -69,13 +69,7 @@ static vklm_status take_zeroed(vki_pool *pool, vki_upload *upload, uint64_t size
     vki_slice slice;
     TRY(vki_pool_take(pool, size_bytes, error, &slice));
     *address = slice.address;
-    for (uint64_t at = 0; at < size_bytes; at += VKI_UPLOAD_HALF_BYTES) {
-        const uint64_t piece = vki_min(size_bytes - at, VKI_UPLOAD_HALF_BYTES);
-        uint8_t *bytes;
-        TRY(vki_upload_map(upload, pool, &slice, at, piece, error, &bytes));
-        memset(bytes, 0, (size_t)piece);
-    }
-    return VKLM_OK;
+    return vki_upload_zeroes(upload, pool, &slice, error);
 }
 
 static vklm_status take_parts(vki_activations *activations, vki_upload *upload, const vki_hparams *hparams,

@@ -11,6 +11,7 @@
 
 #include "gpu/copy.h"
 #include "kernel/kernels.h"
+#include "model/model.h"
 
 typedef struct vki_kv_page {
     vki_slice slice;
@@ -33,11 +34,6 @@ typedef struct vki_kv {
     uint32_t n_kept;       /* positions from here on are yet to be written, or may be written again */
 } vki_kv;
 
-static inline uint64_t vki_kv_page_bytes(const vki_heads *heads, uint32_t n_layer)
-{
-    return (uint64_t)heads->layer_bytes * n_layer;
-}
-
 static inline uint32_t vki_kv_pages_of(uint32_t n_positions)
 {
     return n_positions / VKI_KV_PAGE_KEYS + (n_positions % VKI_KV_PAGE_KEYS != 0);
@@ -47,6 +43,12 @@ static inline uint32_t vki_kv_pages_of(uint32_t n_positions)
 void vki_kv_pool_init(vki_kv_pool *pool, vklm_device *device, vki_queue *queue, uint64_t page_bytes);
 /* Behind all caches of it, before the queue. */
 void vki_kv_pool_free(vki_kv_pool *pool);
+
+static inline uint64_t vki_kv_page_bytes(const vki_hparams *h, bool f32)
+{
+    const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
+    return (uint64_t)heads.layer_bytes * h->n_layer;
+}
 
 /* An empty cache for up to `context` positions. Allocates the table only. */
 vklm_status vki_kv_init(vki_kv *kv, vki_kv_pool *pool, uint32_t context, vklm_error *error);

@@ -102,12 +102,15 @@ typedef struct vki_load_params {
 /* Reads and checks the metadata; UNSUPPORTED names the architecture or the feature, BAD_FILE the key. */
 vklm_status vki_hparams_read(const vki_gguf *gguf, vklm_error *error, vki_hparams *hparams);
 
-/* hparams_read, then every tensor: found, its shape and format checked, repacked, uploaded. Sums up and
- * compares with the device's memory before anything is allocated. Files with tensors that the
+/* hparams_read, then every tensor: found, its shape and format checked, repacked, uploaded; on a device that only
+ * counts, all but the last two. Files with tensors that the
  * architecture does not know are loaded with a warning in the log. params may be NULL. On failure *weights is as
  * after vki_weights_free. */
 vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vki_gguf *gguf,
                              const vki_load_params *params, vklm_error *error);
+/* About how much host memory that takes at most; with `read`, from a source that is read by calls. */
+uint64_t vki_weights_host_bytes(const vki_hparams *hparams, bool read);
+
 /* Safe on zeroed weights. */
 void vki_weights_free(vki_weights *weights);
 

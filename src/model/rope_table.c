@@ -95,19 +95,22 @@ vklm_status vki_rope_table_make(const vki_hparams *hparams, const vki_gguf *gguf
     const uint32_t pairs = hparams->n_rot / 2;
     const vki_gguf_tensor *divisors = NULL;
     if (which == VKI_ROPE_FULL) TRY(find_divisors(hparams, gguf, error, &divisors));
-    double *frequencies;
-    TRY(vki_alloc(host, pairs, sizeof *frequencies, error, &frequencies));
-    for (uint32_t i = 0; i < pairs; i++) {
+    double *frequencies; /* and behind them the file's divisors */
+    TRY(vki_alloc(host, pairs, sizeof *frequencies + sizeof(float), error, &frequencies));
+    uint8_t *bytes = (uint8_t *)(frequencies + pairs);
+    vklm_status status = VKLM_OK;
+    if (divisors) status = vki_gguf_read_tensor(gguf, divisors, 0, pairs * sizeof(float), error, bytes);
+    for (uint32_t i = 0; i < pairs && status == VKLM_OK; i++) {
         float divisor = 1;
-        if (divisors) vki_format_decode(VKI_F32, divisors->data + i * sizeof divisor, 1, &divisor);
+        if (divisors) vki_format_decode(VKI_F32, bytes + i * sizeof divisor, 1, &divisor);
         frequencies[i] = frequency(hparams, which, i, divisor);
     }
     const double factor = hparams->rope_attention_factor * temperature(hparams, which);
-    for (uint64_t r = 0; r < row_count(hparams); r++, table += hparams->n_rot) {
+    for (uint64_t r = 0; r < row_count(hparams) && status == VKLM_OK; r++, table += hparams->n_rot) {
         const bool low = r < VKI_ROPE_LOW;
         const uint64_t position = low ? r : (r - VKI_ROPE_LOW) * VKI_ROPE_LOW;
         fill_row(frequencies, pairs, (double)position, low ? factor : 1, table);
     }
     vki_release(host, &frequencies);
-    return VKLM_OK;
+    return status;
 }

@@ -1,13 +1,14 @@
 /* weights.c - from a GGUF to a model on the device: cut, summed up, allocated, repacked, uploaded.
  *
  * The phases are strict. All tensors are found and checked (tensors.c), then every matrix is cut
- * into segments that fit a memory block, then the sum is compared with the device's memory, then
- * all of it is allocated, and only then are weights read. Blocks are as large as what goes into
+ * into segments that fit a memory block, then all memory is allocated (or only counted, to see whether
+ * it would fit), and only then are weights read. Blocks are as large as what goes into
  * them, so next to nothing is lost between segments.
  *
  * Repacking reads the mapped file and writes where the device will have it: in place where its memory is
  * mapped, else into pieces of the staging buffer, one for each plane. Slices of rows are gathered until they
- * are worth the start of some threads, which share them out.
+ * are worth the start of some threads, which share them out. Of a file that is read by calls, pieces of tensors
+ * stand in two windows: while threads repack what is in one, this thread reads into the other.
  */
 #include <stddef.h>
 #include <string.h>
@@ -23,16 +24,33 @@ enum {
     MAX_JOBS = 64,
     MOST_ROW_BYTES = VKI_UPLOAD_HALF_BYTES - VKI_MAX_PLANES * VKI_UPLOAD_ALIGNMENT,
     READ_AHEAD_BYTES = 64 << 20,
+    WINDOW_BYTES = 16 << 20, /* of a file that is read by calls */
+    PIECE_BYTES = 4 << 20,   /* read at once, where the tensor has so many */
 };
 
-/* Rows of a stack on their way into planes. */
+/* Rows of a part on their way into planes. */
 typedef struct pack_job {
-    const vki_stack *stack;
-    uint32_t first, rows;  /* of the stack */
+    const vki_part *part;
+    uint32_t cols;
+    uint32_t first, rows;  /* of the part */
     uint32_t to;           /* the first one's row in the planes */
     vki_planes planes;
     uint8_t *base;
+    const uint8_t *from;   /* the file's rows from row_from on */
+    uint32_t row_from;
 } pack_job;
+
+/* What lies of a tensor in a window. */
+typedef struct piece {
+    const vki_gguf_tensor *tensor;
+    const uint8_t *bytes;
+    uint64_t from, size;   /* in the tensor */
+} piece;
+
+typedef struct window {
+    uint8_t *bytes;        /* owned */
+    size_t capacity, used;
+} window;
 
 typedef struct loader {
     vki_weights *weights;
@@ -51,6 +69,9 @@ typedef struct loader {
     uint64_t packing_ns;   /* spent on jobs */
     uint8_t *scratch;      /* owned: a vector or table */
     size_t scratch_capacity;
+    window windows[2];     /* jobs read what is in the current one alone */
+    uint32_t current;
+    piece piece;           /* the last one that was read */
 } loader;
 
 /* ---- Cutting ---- */
@@ -159,18 +180,6 @@ static double mebibytes(uint64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-static vklm_status check_memory(const loader *l)
-{
-    const vklm_device *device = l->weights->device;
-    const uint64_t memory = device->info.memory_bytes, used = device->memory_used;
-    if (used <= memory && l->total_bytes <= memory - used) return VKLM_OK;
-    return vki_fail(l->error, VKLM_OUT_OF_DEVICE_MEMORY,
-                    "%s needs %.1f MiB of device memory for its weights; %s has %.1f MiB, of which "
-                    "vklm holds %.1f MiB; choose a smaller model or quantisation, or free another",
-                    l->gguf->path, mebibytes(l->total_bytes), device->info.name, mebibytes(memory),
-                    mebibytes(used));
-}
-
 /* Groups of slices of up to a block's size get a block of exactly their sum. */
 static vklm_status take_slices(loader *l)
 {
@@ -211,38 +220,69 @@ static vklm_status report(loader *l)
     return vki_fail(l->error, VKLM_CANCELLED, "%s: loading was cancelled", l->gguf->path);
 }
 
-static const uint8_t *row_of_file(const vki_part *part, uint32_t cols, uint32_t row)
+static uint64_t file_row_bytes(vki_format format, uint32_t cols)
 {
-    const vki_format_info *info = vki_format_get(part->format);
-    return part->tensor->data + (uint64_t)cols / info->block_weights * info->block_bytes * row;
-}
-
-/* Row `row` of the stack becomes row `to` of the planes at `base`. */
-static void pack_row(const loader *l, const vki_stack *stack, uint32_t row, const vki_planes *planes, uint32_t to,
-                     uint8_t *base)
-{
-    const vki_part *part = part_of_row(stack, &row);
-    const uint8_t *weights = row_of_file(part, stack->cols, vki_part_file_row(part, &l->weights->hparams, row));
-    if (part->scale == 1) vki_planes_pack_row(planes, weights, stack->cols, to, base);
-    else vki_planes_pack_scaled(planes, weights, stack->cols, part->scale, to, base);
+    const vki_format_info *info = vki_format_get(format);
+    return (uint64_t)cols / info->block_weights * info->block_bytes;
 }
 
 static void run_job(void *user, size_t index)
 {
     const loader *l = user;
     const pack_job *job = &l->jobs[index];
-    for (uint32_t r = 0; r < job->rows; r++)
-        pack_row(l, job->stack, job->first + r, &job->planes, job->to + r, job->base);
+    const vki_part *part = job->part;
+    const uint64_t row_bytes = file_row_bytes(part->format, job->cols);
+    for (uint32_t r = 0; r < job->rows; r++) {
+        const uint32_t row = vki_part_file_row(part, &l->weights->hparams, job->first + r) - job->row_from;
+        const uint8_t *weights = job->from + row_bytes * row;
+        if (part->scale == 1) vki_planes_pack_row(&job->planes, weights, job->cols, job->to + r, job->base);
+        else vki_planes_pack_scaled(&job->planes, weights, job->cols, part->scale, job->to + r, job->base);
+    }
 }
 
-/* Everything handed out so far is filled. */
-static vklm_status flush(loader *l)
+/* Everything handed out so far is filled; meanwhile `reading`, where there is some, is read. */
+static vklm_status flush_and_read(loader *l, const piece *reading, uint8_t *bytes)
 {
     const uint64_t began = vki_now_ns();
-    vki_run_jobs(l->params->threads, l->n_jobs, run_job, l);
+    vki_crew crew = {.job = run_job, .user = l, .n = l->n_jobs};
+    vki_crew_start(&crew, l->params->threads ? l->params->threads - 1 : 0);
+    vklm_status status = VKLM_OK;
+    if (reading) status = vki_gguf_read_tensor(l->gguf, reading->tensor, reading->from, reading->size, l->error, bytes);
+    while (vki_crew_work(&crew)) continue;
+    vki_crew_end(&crew);
     l->n_jobs = 0;
     l->packing_ns += vki_now_ns() - began;
-    return report(l);
+    return status == VKLM_OK ? report(l) : status;
+}
+
+static vklm_status flush(loader *l)
+{
+    return flush_and_read(l, NULL, NULL);
+}
+
+/* Bytes from .. end - 1 of a tensor, which last until the next fetch: or, for jobs, until they are flushed. */
+static vklm_status fetch(loader *l, const vki_gguf_tensor *tensor, uint64_t from, uint64_t end, const uint8_t **bytes)
+{
+    piece *p = &l->piece;
+    if (!tensor->data && (p->tensor != tensor || from < p->from || end > p->from + p->size)) {
+        const piece next = {.tensor = tensor, .from = from,
+                            .size = vki_max(end - from, vki_min(PIECE_BYTES, tensor->size_bytes - from))};
+        window *w = &l->windows[l->current];
+        const bool turn = next.size > w->capacity - w->used;
+        if (turn) {
+            l->current = 1 - l->current;
+            w = &l->windows[l->current]; /* of which no job reads */
+            w->used = 0;
+            TRY(vki_grow(l->host, (size_t)vki_max(next.size, WINDOW_BYTES), 1, l->error, &w->bytes, &w->capacity));
+        }
+        uint8_t *to = w->bytes + w->used;
+        TRY(turn ? flush_and_read(l, &next, to) : vki_gguf_read_tensor(l->gguf, tensor, from, next.size, l->error, to));
+        w->used += (size_t)next.size;
+        *p = next;
+        p->bytes = to;
+    }
+    *bytes = tensor->data ? tensor->data + from : p->bytes + (from - p->from);
+    return VKLM_OK;
 }
 
 /* So many bytes can be mapped without a turn of the upload. */
@@ -293,14 +333,32 @@ static vklm_status stage_rows(loader *l, const vki_segment *segment, const vki_s
     return VKLM_OK;
 }
 
-static vklm_status add_job(loader *l, const vki_stack *stack, const vki_segment *segment, const vki_slice *slice,
-                           uint32_t first, uint32_t rows)
+/* The file's rows that the job's rows come from: with rotary pairs in halves, those of whole heads. */
+static vklm_status fetch_rows(loader *l, pack_job *job)
 {
-    pack_job job = {.stack = stack, .first = segment->first_row + first, .rows = rows, .to = first,
+    const vki_part *part = job->part;
+    const uint32_t d_head = l->weights->hparams.d_head, last = job->first + job->rows - 1;
+    const uint64_t row_bytes = file_row_bytes(part->format, job->cols);
+    uint64_t from = job->first, end = last + 1;
+    if (job->first < part->n_halved) from -= job->first % d_head;
+    if (last < part->n_halved) end += d_head - 1 - last % d_head;
+    job->row_from = (uint32_t)from;
+    return fetch(l, part->tensor, from * row_bytes, end * row_bytes, &job->from);
+}
+
+/* Of the segment's rows from `first` on, which begin in one part, as many as are worth a job: *rows at most. */
+static vklm_status add_job(loader *l, const vki_stack *stack, const vki_segment *segment, const vki_slice *slice,
+                           uint32_t first, uint32_t *rows)
+{
+    uint32_t row = segment->first_row + first;
+    const vki_part *part = part_of_row(stack, &row);
+    *rows = (uint32_t)vki_min(*rows, part->rows - row);
+    pack_job job = {.part = part, .cols = stack->cols, .first = row, .rows = *rows, .to = first,
                     .planes = segment->planes, .base = slice->mapped};
+    TRY(fetch_rows(l, &job));
     if (!slice->mapped) TRY(stage_rows(l, segment, slice, first, &job));
     l->jobs[l->n_jobs++] = job;
-    l->done_bytes += segment->planes.size_bytes * rows / segment->planes.rows;
+    l->done_bytes += segment->planes.size_bytes * *rows / segment->planes.rows;
     return l->n_jobs == MAX_JOBS ? flush(l) : VKLM_OK;
 }
 
@@ -312,8 +370,10 @@ static vklm_status upload_matrix(loader *l, const vki_stack *stack)
         const vki_slice *slice = &l->slices[l->next_slice++];
         const uint64_t row_bytes = vki_max(segment->planes.size_bytes / segment->planes.rows, 1);
         const uint32_t step = (uint32_t)vki_max(JOB_BYTES / row_bytes, 1);
-        for (uint32_t row = 0; row < segment->planes.rows; row += step)
-            TRY(add_job(l, stack, segment, slice, row, (uint32_t)vki_min(step, segment->planes.rows - row)));
+        for (uint32_t row = 0, rows; row < segment->planes.rows; row += rows) {
+            rows = (uint32_t)vki_min(step, segment->planes.rows - row);
+            TRY(add_job(l, stack, segment, slice, row, &rows));
+        }
     }
     return VKLM_OK;
 }
@@ -326,7 +386,9 @@ static vklm_status upload_vector(loader *l, const vki_stack *stack)
     float *values = (float *)(void *)l->scratch, *to = values, *decoded = values + stack->rows;
     for (uint32_t i = 0; i < stack->n_parts; to += stack->parts[i++].rows) {
         const vki_part *part = &stack->parts[i];
-        if (part->tensor) vki_format_decode(part->format, part->tensor->data, part->rows, decoded);
+        const uint8_t *bytes = NULL;
+        if (part->tensor) TRY(fetch(l, part->tensor, 0, part->tensor->size_bytes, &bytes));
+        if (bytes) vki_format_decode(part->format, bytes, part->rows, decoded);
         else memset(decoded, 0, part->rows * sizeof *decoded);
         for (uint32_t r = 0; r < part->rows; r++)
             to[r] = decoded[vki_part_file_row(part, &l->weights->hparams, r)] * part->scale;
@@ -357,7 +419,7 @@ static void read_ahead(const loader *l, uint64_t *expected_bytes, size_t *next)
         const vki_stack *stack = &l->stacks.items[*next];
         for (uint32_t p = 0; p < stack->n_parts; p++) {
             const vki_gguf_tensor *tensor = stack->parts[p].tensor;
-            if (!tensor) continue;
+            if (!tensor || !tensor->data) continue;
             vki_map_expect(tensor->data, tensor->size_bytes);
             *expected_bytes += tensor->size_bytes;
         }
@@ -463,10 +525,10 @@ static vklm_status load(loader *l)
     TRY(vki_arena_alloc(&w->arena, w->hparams.n_layer, sizeof *w->layers, l->error, &w->layers));
     TRY(vki_stacks_find(&l->stacks, w, l->gguf, l->error));
     TRY(cut_all(l));
-    TRY(check_memory(l));
     TRY(take_slices(l));
     place_all(l);
     TRY(finish(l));
+    if (w->device->measuring) return VKLM_OK;
     if (l->params->placed) TRY(l->params->placed(l->params->user, l->error));
     return upload_all(l);
 }
@@ -486,8 +548,15 @@ vklm_status vki_weights_load(vki_weights *weights, vklm_device *device, const vk
     vki_stacks_free(&l.stacks);
     vki_release(l.host, &l.slices);
     vki_release(l.host, &l.scratch);
+    for (uint32_t i = 0; i < 2; i++) vki_release(l.host, &l.windows[i].bytes);
     if (status != VKLM_OK) vki_weights_free(weights);
     return status;
+}
+
+uint64_t vki_weights_host_bytes(const vki_hparams *hparams, bool read)
+{
+    const uint64_t scratch = vki_max(vki_rope_table_bytes(hparams), 2 * sizeof(float) * (uint64_t)hparams->n_vocab);
+    return 2 * scratch + (read ? 2 * WINDOW_BYTES : 0); /* arrays grow by doubling */
 }
 
 void vki_weights_free(vki_weights *weights)

@@ -8,7 +8,7 @@
  * prefill.c chunks and logit rows                      decode.c   recorded steps
  * step.c    the turn-taking                            sample.c   drawing a token on the host
  * cache.c   caches dropped for space, pages shared     conversation.c  messages, and what does not fit
- * save.c    sessions as bytes, and back
+ * save.c    sessions as bytes, and back               estimate.c  what a load and sessions take
  */
 #ifndef VKI_ENGINE_H
 #define VKI_ENGINE_H
@@ -137,11 +137,27 @@ struct vklm_session {
     size_t pending_at_start;
 };
 
+/* ---- estimate.c ---- */
+/* OUT_OF_DEVICE_MEMORY, with what would help, where the model and the sessions that are expected do not fit. */
+vklm_status vki_model_check_room(const vklm_device *device, const vki_gguf *gguf, const vklm_model_params *params,
+                                 vklm_error *error);
+
 /* ---- load.c ---- */
+/* All device memory that a model takes but its weights'; and, giving back, theirs too. It runs on a device that only
+ * counts as well: memory that the host sees may be written, nothing may be submitted or compiled. */
+vklm_status vki_model_take_memory(vklm_model *model, vklm_error *error);
+void vki_model_give_memory(vklm_model *model);
+/* Makes the pools of KV pages anew; nothing is taken from them. */
+void vki_model_make_kv_pools(vklm_model *model);
 /* Makes every pipeline that sessions with an f32 cache need; the load made those for f16. */
 vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error);
 
 /* ---- session.c ---- */
+/* Fills *own and the session's settings from params; INVALID_ARGUMENT names the value that is out of range. */
+vklm_status vki_session_read_params(vklm_session *session, const vklm_session_params *params, vklm_error *error,
+                                    vklm_session_params *own);
+/* All device memory that a session begins with, of its model, context and kv_type; on a device that only counts, too. */
+vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error);
 /* Queues an event without text. */
 vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error);
 /* A token was drawn: history, text, event, and the end where it is one. On failure nothing has changed. */
@@ -174,7 +190,7 @@ void vki_cache_return(vklm_model *model);
 
 /* ---- save.c ---- */
 /* model_print and vocab_print. */
-void vki_model_fingerprint(vklm_model *model, const vki_gguf *gguf);
+vklm_status vki_model_fingerprint(vklm_model *model, const vki_gguf *gguf, vklm_error *error);
 
 /* ---- conversation.c ---- */
 void vki_chat_free(vki_chat *chat, const vki_host *host);

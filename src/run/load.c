@@ -117,7 +117,16 @@ static vklm_status read_vocab(vklm_model *model, const vki_gguf *gguf, vklm_erro
     return VKLM_OK;
 }
 
-static vklm_status create_buffers(vklm_model *model, vklm_error *error)
+void vki_model_make_kv_pools(vklm_model *model)
+{
+    for (uint32_t kv = 0; kv < 2; kv++) {
+        vki_kv_pool_free(&model->kv_pools[kv]);
+        vki_kv_pool_init(&model->kv_pools[kv], model->device, &model->queue,
+                         vki_kv_page_bytes(&model->weights.hparams, kv == VKLM_KV_F32));
+    }
+}
+
+vklm_status vki_model_take_memory(vklm_model *model, vklm_error *error)
 {
     vklm_device *device = model->device;
     const vki_hparams *h = &model->weights.hparams;
@@ -134,17 +143,26 @@ static vklm_status create_buffers(vklm_model *model, vklm_error *error)
                           "the logits for the host", error, &model->host_logits));
     TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, VKI_RING_STEPS * VKI_MAX_BATCH * 4,
                           "the token ring", error, &model->ring));
-    for (uint32_t f32 = 0; f32 < 2; f32++) {
-        const vki_heads heads = vki_heads_of(h->n_head, h->n_head_kv, h->d_head, f32);
-        vki_kv_pool_init(&model->kv_pools[f32], device, &model->queue, vki_kv_page_bytes(&heads, h->n_layer));
-    }
-    TRY(vki_recording_init(&model->recording, device, error));
-    return vki_queue_init(&model->queue, device, error);
+    vki_model_make_kv_pools(model);
+    return VKLM_OK;
+}
+
+void vki_model_give_memory(vklm_model *model)
+{
+    vki_activations_free(&model->prefill);
+    vki_activations_free(&model->decode);
+    vki_buffer_destroy(model->device, &model->host_logits);
+    vki_buffer_destroy(model->device, &model->ring);
+    vki_pool_free(&model->logits_pool);
+    vki_kv_pool_free(&model->kv_pools[0]);
+    vki_kv_pool_free(&model->kv_pools[1]);
+    vki_weights_free(&model->weights);
 }
 
 typedef struct load_state {
     vklm_model *model;
     const vklm_model_params *params;
+    vki_input input;
     vki_gguf gguf;
     uint64_t began_ns, placed_ns, uploaded_ns;
 } load_state;
@@ -162,11 +180,13 @@ static vklm_status begin_pipelines(void *user, vklm_error *error)
     load_state *l = user;
     vklm_model *model = l->model;
     model->rows_fit = vki_forward_rows_fits(&model->weights, &model->kernels);
-    TRY(create_buffers(model, error));
+    TRY(vki_model_take_memory(model, error));
+    TRY(vki_recording_init(&model->recording, model->device, error));
+    TRY(vki_queue_init(&model->queue, model->device, error));
     TRY(start_pipelines(model, false, model->threads - 1, error));
     TRY(read_vocab(model, &l->gguf, error));
     TRY(read_recommended(&l->gguf, error, &model->recommended));
-    vki_model_fingerprint(model, &l->gguf);
+    TRY(vki_model_fingerprint(model, &l->gguf, error));
     l->placed_ns = vki_now_ns();
     return VKLM_OK;
 }
@@ -180,7 +200,7 @@ static vklm_status finish_pipelines(load_state *l, vklm_error *error)
         more = vki_pipelines_work(pipelines);
         if (l->params->progress) go_on = l->params->progress(l->params->progress_user, more ? fraction : 1);
     }
-    if (!go_on) return vki_fail(error, VKLM_CANCELLED, "%s: loading was cancelled", l->params->path);
+    if (!go_on) return vki_fail(error, VKLM_CANCELLED, "loading was cancelled while pipelines were made");
     return vki_pipelines_finish(pipelines, error);
 }
 
@@ -200,8 +220,9 @@ static vklm_status load(load_state *l, vklm_error *error)
     vklm_model *model = l->model;
     const vki_load_params params = {.report = report_weights, .placed = begin_pipelines, .user = l,
                                     .threads = model->threads};
-    TRY(vki_gguf_open(&l->gguf, &model->device->host, l->params->path, error));
-    const vklm_status status = vki_weights_load(&model->weights, model->device, &l->gguf, &params, error);
+    TRY(vki_gguf_open(&l->gguf, &model->device->host, &l->input, error));
+    vklm_status status = vki_model_check_room(model->device, &l->gguf, l->params, error);
+    if (status == VKLM_OK) status = vki_weights_load(&model->weights, model->device, &l->gguf, &params, error);
     vki_gguf_close(&l->gguf);
     if (status != VKLM_OK) return status;
     l->uploaded_ns = vki_now_ns();
@@ -217,8 +238,10 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     if (model_out) *model_out = NULL;
     vklm_model_params own;
     TRY(vki_params(&own, sizeof own, params, "vklm_model_params", error));
-    if (!device || !model_out || !own.path)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a model needs a device, params with a path, and a place to go");
+    const vki_input input = {own.path, own.sources, own.n_sources};
+    if (!device || !model_out)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a model needs a device and a place to go");
+    TRY(vki_input_check(&input, "a model", error));
     TRY(vki_device_usable(device, error));
     vklm_model *model;
     TRY(vki_alloc(&device->host, 1, sizeof *model, error, &model));
@@ -228,7 +251,8 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     vki_plan_init(&model->plan, &device->host);
     vki_pipelines_init(&model->pipelines, device);
     vki_kernels_init(&model->kernels, &model->pipelines, &device->limits, own.precision == VKLM_PRECISION_HIGH);
-    const vklm_status status = load(&(load_state){.model = model, .params = &own, .began_ns = vki_now_ns()}, error);
+    const vklm_status status =
+        load(&(load_state){.model = model, .params = &own, .input = input, .began_ns = vki_now_ns()}, error);
     if (status != VKLM_OK) {
         vklm_model_destroy(&model);
         return status;
@@ -249,14 +273,7 @@ void vklm_model_destroy(vklm_model **handle)
     vki_recording_free(&model->recording);
     vki_plan_free(&model->plan);
     vki_pipelines_free(&model->pipelines);
-    vki_activations_free(&model->prefill);
-    vki_activations_free(&model->decode);
-    vki_buffer_destroy(model->device, &model->host_logits);
-    vki_buffer_destroy(model->device, &model->ring);
-    vki_pool_free(&model->logits_pool);
-    vki_kv_pool_free(&model->kv_pools[0]);
-    vki_kv_pool_free(&model->kv_pools[1]);
-    vki_weights_free(&model->weights);
+    vki_model_give_memory(model);
     vklm_vocab_destroy(&model->vocab);
     vki_release(host, handle);
 }

@@ -49,20 +49,23 @@ static uint64_t hash_value(const vki_gguf_value *value, uint64_t seed)
     return hash;
 }
 
-/* Shape, format, and the first bytes of each of a few stretches. */
-static uint64_t hash_tensor(const vki_gguf_tensor *tensor, uint64_t seed)
+/* Adds shape, format, and the first bytes of each of a few stretches. */
+static vklm_status hash_tensor(const vki_gguf *gguf, const vki_gguf_tensor *tensor, vklm_error *error, uint64_t *hash)
 {
     enum { STRETCHES = 4, SAMPLE = 64 };
-    uint64_t hash = hash_text(tensor->name, seed + tensor->ggml_id);
-    for (size_t d = 0; d < 4; d++) hash = vki_hash("shape", 5, hash + tensor->ne[d]);
+    *hash = hash_text(tensor->name, *hash + tensor->ggml_id);
+    for (size_t d = 0; d < 4; d++) *hash = vki_hash("shape", 5, *hash + tensor->ne[d]);
     for (uint64_t i = 0; i < STRETCHES; i++) {
         const uint64_t from = tensor->size_bytes / STRETCHES * i;
-        hash = vki_hash(tensor->data + from, (size_t)vki_min(tensor->size_bytes - from, SAMPLE), hash);
+        const size_t n = (size_t)vki_min(tensor->size_bytes - from, SAMPLE);
+        uint8_t sample[SAMPLE];
+        TRY(vki_gguf_read_tensor(gguf, tensor, from, n, error, sample));
+        *hash = vki_hash(sample, n, *hash);
     }
-    return hash;
+    return VKLM_OK;
 }
 
-void vki_model_fingerprint(vklm_model *model, const vki_gguf *gguf)
+vklm_status vki_model_fingerprint(vklm_model *model, const vki_gguf *gguf, vklm_error *error)
 {
     static const char vocab[] = "tokenizer.ggml.";
     model->vocab_print = model->weights.hparams.n_vocab;
@@ -74,7 +77,8 @@ void vki_model_fingerprint(vklm_model *model, const vki_gguf *gguf)
         if (strncmp(gguf->values[i].key, vocab, sizeof vocab - 1) != 0)
             model->model_print = hash_value(&gguf->values[i], model->model_print);
     for (size_t i = 0; i < gguf->n_tensors; i++)
-        model->model_print = hash_tensor(&gguf->tensors[i], model->model_print);
+        TRY(hash_tensor(gguf, &gguf->tensors[i], error, &model->model_print));
+    return VKLM_OK;
 }
 
 /* ---- The form ---------------------------------------------------------------------------------------------- */

@@ -12,9 +12,11 @@
 
 /* ---- Creation --------------------------------------------------------------------------------- */
 
-static vklm_status check_params(const vklm_model *model, const vklm_session_params *params,
-                                vklm_session *session, vklm_error *error)
+vklm_status vki_session_read_params(vklm_session *session, const vklm_session_params *given, vklm_error *error,
+                                    vklm_session_params *params)
 {
+    const vklm_model *model = session->model;
+    TRY(vki_params(params, sizeof *params, given, "vklm_session_params", error));
     static const uint32_t default_context = 4096;
     const uint32_t trained = model->weights.hparams.context_length;
     session->context = params->context ? params->context : (uint32_t)vki_min(trained, default_context);
@@ -44,24 +46,26 @@ static vklm_status check_params(const vklm_model *model, const vklm_session_para
     return VKLM_OK;
 }
 
+vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error)
+{
+    return vki_kv_init(&session->kv, &session->model->kv_pools[session->kv_type], session->context, error);
+}
+
 vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
                                 vklm_session **session_out)
 {
     vki_error_clear(error);
     if (session_out) *session_out = NULL;
-    vklm_session_params own;
-    TRY(vki_params(&own, sizeof own, params, "vklm_session_params", error));
     if (!model || !session_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
     TRY(vki_device_usable(model->device, error));
     vklm_session *session;
     TRY(vki_alloc(&model->device->host, 1, sizeof *session, error, &session));
     session->model = model;
-    const bool f32 = own.kv == VKLM_KV_F32;
-    vklm_status status = check_params(model, &own, session, error);
-    if (status == VKLM_OK && f32) status = vki_model_prepare_f32(model, error);
-    if (status == VKLM_OK)
-        status = vki_kv_init(&session->kv, &model->kv_pools[session->kv_type], session->context, error);
+    vklm_session_params own;
+    vklm_status status = vki_session_read_params(session, params, error, &own);
+    if (status == VKLM_OK && own.kv == VKLM_KV_F32) status = vki_model_prepare_f32(model, error);
+    if (status == VKLM_OK) status = vki_session_take_memory(session, error);
     session->next = model->sessions;
     model->sessions = session;
     if (status != VKLM_OK) {

@@ -275,17 +275,17 @@ vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
     if (vocab_out) *vocab_out = NULL;
     vklm_vocab_params given;
     TRY(vki_params(&given, sizeof given, params, "vklm_vocab_params", error));
-    if (!given.path || !vocab_out)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT,
-                        "a vocabulary needs params with a path, and a place to go");
+    const vki_input input = {given.path, given.sources, given.n_sources};
+    if (!vocab_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "a vocabulary needs a place to go");
+    TRY(vki_input_check(&input, "a vocabulary", error));
     vki_host host;
     vki_host_init(&host, &given.allocator, &given.log);
     vki_gguf gguf;
-    TRY(vki_gguf_open(&gguf, &host, given.path, error));
+    TRY(vki_gguf_open(&gguf, &host, &input, error));
     vklm_status status = vki_vocab_create(&gguf, &host, error, vocab_out);
     if (status == VKLM_OK && !*vocab_out)
         status = vki_fail(error, VKLM_UNSUPPORTED,
-                          "%s: the file has no tokenizer; use one that has", given.path);
+                          "%s: the file has no tokenizer; use one that has", gguf.path);
     vki_gguf_close(&gguf);
     return status;
 }
