@@ -112,6 +112,50 @@ START_TEST(a_question_is_answered_as_the_reference_says)
 }
 END_TEST
 
+/* ---- Where it comes from and what it takes ---------------------------------------------------------- */
+
+static bool read_model(void *file, uint64_t offset, void *bytes, size_t n)
+{
+    return fseek(file, (long)offset, SEEK_SET) == 0 && fread(bytes, 1, n, file) == n;
+}
+
+/* The model of the fixture, read by calls in place of mapped. */
+static void load_by_calls(const vklm_session_params *params)
+{
+    teardown();
+    device = test_device(NULL);
+    FILE *file = fopen(getenv("VKLM_TEST_MODEL"), "rb");
+    ck_assert(file && fseek(file, 0, SEEK_END) == 0);
+    const vklm_source source = {.struct_size = sizeof source, .kind = VKLM_SOURCE_READ, .name = "SmolLM2",
+                                .size = (uint64_t)ftell(file), .read = read_model, .user = file};
+    const vklm_model_params load = {.struct_size = sizeof load, .sources = &source, .precision = VKLM_PRECISION_HIGH};
+    vklm_estimate estimate;
+    CHECK_OK(vklm_model_estimate(device, &load, params, 1, &error, &estimate));
+    CHECK_OK(vklm_model_load(device, &load, &error, &model));
+    ck_assert_uint_eq(vklm_device_memory_used(device), estimate.weight_bytes + estimate.buffer_bytes);
+    ck_assert(estimate.fits);
+    ck_assert_uint_lt(estimate.host_bytes, 64 << 20);
+    CHECK_OK(vklm_session_create(model, params, &error, &session));
+    CHECK_OK(vklm_session_set_ids(session, story, sizeof story / sizeof *story, &error, NULL));
+    char text[1024];
+    check_greedy(story_goes_on, N_GOLDEN, text, sizeof text);
+    vklm_token filler[512] = {1};
+    CHECK_OK(vklm_session_set_ids(session, filler, 512, &error, NULL));
+    const vklm_generate_params digest = {.struct_size = sizeof digest, .prompt_only = true};
+    CHECK_OK(vklm_session_generate(session, &digest, &error));
+    vklm_event event = {0};
+    while (event.kind != VKLM_EVENT_DONE) CHECK_OK(vklm_session_wait_event(session, &error, &event));
+    ck_assert_int_eq(event.reason, VKLM_DONE_PROMPT);
+    ck_assert_uint_eq(vklm_device_memory_used(device), estimate.total_bytes);
+    fclose(file);
+}
+
+START_TEST(read_by_calls_it_says_the_same_and_takes_what_was_estimated)
+{
+    load_by_calls(&(vklm_session_params){.struct_size = sizeof(vklm_session_params), .context = 512, .kv = VKLM_KV_F32});
+}
+END_TEST
+
 int main(void)
 {
     const char *path = getenv("VKLM_TEST_MODEL");
@@ -125,6 +169,7 @@ int main(void)
     tcase_add_checked_fixture(whole, setup, teardown);
     tcase_add_test(whole, a_text_goes_on_as_the_reference_says);
     tcase_add_test(whole, a_question_is_answered_as_the_reference_says);
+    tcase_add_test(whole, read_by_calls_it_says_the_same_and_takes_what_was_estimated);
     suite_add_tcase(suite, whole);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -1,4 +1,4 @@
-/* libFuzzer target: the GGUF reader over any bytes. Of a file that is accepted, every value is read
+/* libFuzzer target: the GGUF reader over any bytes, in memory and read by calls. Of a file that is accepted, every value is read
  * through the typed reads, every tensor's data byte by byte, and the matrices of the formats that
  * vklm runs are repacked. seed_gguf.c writes files to start from. */
 #include <stdlib.h>
@@ -70,16 +70,56 @@ static void repack(const vki_gguf_tensor *tensor)
     free(weights);
 }
 
+typedef struct input {
+    const uint8_t *data;
+    size_t size;
+} input;
+
+static bool read_input(void *user, uint64_t offset, void *bytes, size_t n)
+{
+    const input *in = user;
+    if (offset > in->size || n > in->size - offset) abort();
+    memcpy(bytes, in->data + offset, n);
+    return true;
+}
+
+/* Reading by calls says the same, and gives the same tensors. */
+static void check_by_calls(const input *in, const vki_host *host, const vki_gguf *whole, const vklm_error *expected)
+{
+    vki_gguf gguf;
+    vklm_error error = {0};
+    const vklm_source source = {.struct_size = sizeof source, .kind = VKLM_SOURCE_READ, .name = "fuzz",
+                                .size = in->size, .read = read_input, .user = (void *)(uintptr_t)in};
+    const vklm_status status = vki_gguf_open(&gguf, host, &(vki_input){.sources = &source}, &error);
+    if (status != expected->status || strcmp(error.text, expected->text) != 0) abort();
+    if (status != VKLM_OK) return;
+    if (gguf.n_values != whole->n_values || gguf.n_tensors != whole->n_tensors) abort();
+    for (size_t i = 0; i < gguf.n_tensors; i++) {
+        const size_t n = (size_t)gguf.tensors[i].size_bytes;
+        uint8_t *bytes = malloc(n ? n : 1);
+        if (!bytes || vki_gguf_read_tensor(&gguf, &gguf.tensors[i], 0, n, NULL, bytes) != VKLM_OK ||
+            memcmp(bytes, whole->tensors[i].data, n) != 0)
+            abort();
+        free(bytes);
+    }
+    for (size_t i = 0; i < gguf.n_values; i++) read_array(&gguf, gguf.values[i].key);
+    vki_gguf_close(&gguf);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    const input in = {data, size};
     vki_host host;
     vki_gguf gguf;
     vklm_error error = {0};
     vki_host_init(&host, NULL, NULL);
     if (vki_gguf_parse(&gguf, &host, "fuzz", data, size, &error) != VKLM_OK) {
         if (!strstr(error.text, "fuzz")) abort(); /* every error names the file */
+        check_by_calls(&in, &host, NULL, &error);
         return 0;
     }
+    error = (vklm_error){0};
+    check_by_calls(&in, &host, &gguf, &error);
     for (size_t i = 0; i < gguf.n_values; i++) {
         const char *key = gguf.values[i].key;
         if (vki_gguf_find(&gguf, key) != &gguf.values[i]) abort();
