@@ -200,9 +200,13 @@ START_TEST(the_model_is_told_what_was_answered_and_the_last_question)
     ck_assert_str_eq(told(&t), "s:S u:1 a:a u:3 a:b ");
     ck_assert(talk_drop_reply(&t));
     ck_assert_str_eq(told(&t), "s:S u:1 a:a u:3 ");
-    ck_assert(talk_forget_exchange(&t));
+    talk_forget(&t, 2);
     ck_assert_str_eq(told(&t), "s:S u:3 ");
-    ck_assert(!talk_forget_exchange(&t)); /* the question stays */
+    talk_add(&t, TALK_MODEL, "c");
+    talk_forget(&t, 1); /* also the question that had no answer, and the notice */
+    ck_assert_str_eq(told(&t), "s:S a:c ");
+    talk_forget(&t, 9);
+    ck_assert_str_eq(told(&t), "s:S ");
     talk_clear(&t);
     ck_assert_str_eq(told(&t), "s:S ");
     ck_assert(!talk_drop_reply(&t));

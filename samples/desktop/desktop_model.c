@@ -81,8 +81,10 @@ static void say_why_not_loaded(model *m, talk *t)
 
 static vklm_status make_session(model *m, vklm_error *error)
 {
-    const vklm_session_params params = {
-        .struct_size = sizeof params, .context = m->context, .kv = (vklm_kv_type)m->setup->kv};
+    const vklm_session_params params = {.struct_size = sizeof params,
+                                        .context = m->context,
+                                        .kv = (vklm_kv_type)m->setup->kv,
+                                        .on_overflow = VKLM_OVERFLOW_DROP};
     return vklm_session_create(m->setup->model, &params, error, &m->session);
 }
 
@@ -110,47 +112,11 @@ static void finish_load(model *m, talk *t)
 
 /* ---- Asking ---------------------------------------------------------------------------------- */
 
-static vklm_status count_tokens(const model *m, const vklm_message *messages, size_t n, size_t *n_tokens,
-                                vklm_error *error)
+static vklm_status set_chat(model *m, const talk *t, vklm_error *error)
 {
-    const vklm_status status =
-        vklm_chat_tokenize(vklm_model_vocab(m->setup->model), messages, n, error, NULL, 0, n_tokens);
-    return status == VKLM_BUFFER_TOO_SMALL ? VKLM_OK : status;
-}
-
-/* Forgets exchanges until the conversation leaves room for a reply: not just as many as must go, but half of the
- * context, since all that follows has to be read anew. */
-static vklm_status fit(const model *m, talk *t, vklm_message *messages, size_t *n, vklm_error *error)
-{
-    const uint32_t size = m->stats.context_size;
-    const size_t first = t->first;
-    size_t limit = size - size / 8;
-    for (;;) {
-        size_t n_tokens = 0;
-        *n = talk_messages(t, messages);
-        const vklm_status status = count_tokens(m, messages, *n, &n_tokens, error);
-        if (status != VKLM_OK) return status;
-        if (n_tokens <= limit) break;
-        limit = size / 2;
-        if (talk_forget_exchange(t)) continue;
-        if (n_tokens < size) break;
-        snprintf(error->text, sizeof error->text,
-                 "it takes %zu tokens and leaves no room for a reply in the context of %u. Shorten it, or start with a "
-                 "larger --context (the model was trained for %u).",
-                 n_tokens, size, m->setup->info.context_length);
-        return VKLM_CONTEXT_FULL;
-    }
-    if (t->first > first)
-        talk_say(t, "The context of %u tokens was full: the model has forgotten what is shown pale.", size);
-    return VKLM_OK;
-}
-
-static vklm_status set_chat(model *m, talk *t, vklm_error *error)
-{
-    vklm_message *messages = must_realloc(NULL, (t->n + 2) * sizeof *messages);
-    size_t n = 0;
-    vklm_status status = fit(m, t, messages, &n, error);
-    if (status == VKLM_OK) status = vklm_session_set_chat(m->session, messages, n, error, NULL);
+    vklm_message *messages = must_realloc(NULL, (t->n + 1) * sizeof *messages);
+    const size_t n = talk_messages(t, messages);
+    const vklm_status status = vklm_session_set_chat(m->session, messages, n, error, NULL);
     free(messages);
     return status;
 }
@@ -177,7 +143,9 @@ void model_ask(model *m, talk *t)
     vklm_status status = vklm_chat_family(vklm_model_vocab(m->setup->model))
                              ? set_chat(m, t, &error)
                              : set_plain_text(m, asked->text.bytes, &error);
-    if (status == VKLM_OK) status = vklm_session_generate(m->session, &m->generate, &error);
+    vklm_generate_params generate = m->generate;
+    if (generate.max_tokens == 0) generate.max_tokens = m->stats.context_size; /* no reply is endless */
+    if (status == VKLM_OK) status = vklm_session_generate(m->session, &generate, &error);
     m->failed = status != VKLM_OK;
     if (m->failed) {
         fail(m, t, "The message cannot be answered", error.text);
@@ -204,7 +172,7 @@ static void note_reply(const model *m, talk_item *reply, vklm_done_reason reason
     snprintf(reply->note, sizeof reply->note, "%u tokens%s · prompt: %u read, %u reused%s", s->n_generated, speed,
              s->n_prompt, s->n_reused,
              reason == VKLM_DONE_CANCELLED ? " · stopped"
-             : reason == VKLM_DONE_LENGTH  ? " · cut at --tokens"
+             : reason == VKLM_DONE_LENGTH  ? " · cut at this length"
                                            : "");
 }
 
@@ -216,14 +184,25 @@ static void end_reply(model *m, talk *t, const vklm_event *done)
     note_reply(m, reply, done->reason);
     talk_drop_empty(t);
     if (done->reason == VKLM_DONE_CONTEXT_FULL)
-        talk_say(t, "The context of %u tokens is full: the reply is cut here. Your next message makes room by forgetting "
-                    "the oldest; --context makes it larger.",
-                 m->stats.context_size);
+        talk_say(t, "The context of %u tokens is full: the reply is cut here. --context makes it larger (the model was "
+                    "trained for %u).",
+                 m->stats.context_size, m->setup->info.context_length);
     if (done->reason != VKLM_DONE_ERROR) return;
     char why[VKLM_ERROR_TEXT_SIZE];
     snprintf(why, sizeof why, "%.*s", (int)done->text_len, done->text);
     fail(m, t, "The reply failed", why);
     if (done->status == VKLM_DEVICE_LOST) unload(m);
+}
+
+/* The context was full, and the session has forgotten messages, or else the begin of a long reply. */
+static void forget(const model *m, talk *t, size_t n_messages)
+{
+    const bool has_begun = talk_last(t, TALK_MODEL)->text.len > 0;
+    talk_forget(t, n_messages);
+    if (!has_begun) talk_drop_empty(t);
+    talk_say(t, "The context of %u tokens was full: the model has forgotten %s.", m->stats.context_size,
+             n_messages > 0 ? "what is shown pale" : "the begin of this reply");
+    if (!has_begun) talk_add(t, TALK_MODEL, "");
 }
 
 static void take_event(model *m, talk *t, const vklm_event *event)
@@ -237,6 +216,7 @@ static void take_event(model *m, talk *t, const vklm_event *event)
         m->state = MODEL_WRITING;
         talk_append(talk_last(t, TALK_MODEL), event->text, event->text_len);
         break;
+    case VKLM_EVENT_DROPPED: forget(m, t, event->n_done); break;
     case VKLM_EVENT_DONE: end_reply(m, t, event); break;
     default: break; /* what was not asked for */
     }

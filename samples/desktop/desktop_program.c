@@ -50,7 +50,7 @@ static int parse(desktop_options *o, sample_setup *setup, int argc, char **argv)
         {ARGS_TEXT, "-p, --prompt", "TEXT", &o->prompt, 0, 0, "Type TEXT and send it as soon as the model is loaded."},
         {ARGS_TEXT, "-s, --system", "TEXT", &o->system, 0, 0, "The system prompt."},
         {ARGS_INTEGER, "-n, --tokens", "N", &o->max_tokens, 0, 1e6,
-         "At most N tokens a reply. Default: until the model ends it."},
+         "At most N tokens a reply. Default: as many as the context has."},
         {ARGS_INTEGER, "-c, --context", "N", &o->context, 0, 1e7,
          "Tokens that a conversation may have. Default: 4096, less where the model has less."},
         {ARGS_REAL, "--temp", "X", &o->temperature, 0, 100,
@@ -88,6 +88,27 @@ static int parse(desktop_options *o, sample_setup *setup, int argc, char **argv)
 
 /* ---- Start and end --------------------------------------------------------------------------- */
 
+/* Whether OpenGL runs on the CPU here: then SDL's own drawing costs less. */
+static bool is_software_gl(SDL_Renderer *renderer)
+{
+    enum { RENDERER_NAME = 0x1f01 }; /* GL_RENDERER */
+    SDL_RendererInfo info;
+    if (SDL_GetRendererInfo(renderer, &info) != 0 || strncmp(info.name, "opengl", 6) != 0) return false;
+    const unsigned char *(SDLCALL *get_string)(unsigned) = NULL;
+    *(void **)&get_string = SDL_GL_GetProcAddress("glGetString");
+    const char *name = get_string ? (const char *)get_string(RENDERER_NAME) : NULL;
+    return name && (strstr(name, "llvmpipe") || strstr(name, "softpipe") || strstr(name, "Software"));
+}
+
+static SDL_Renderer *make_renderer(SDL_Window *window)
+{
+    SDL_Renderer *renderer = SDL_CreateRenderer(window, -1, 0);
+    if (!renderer || !is_software_gl(renderer)) return renderer;
+    SDL_DestroyRenderer(renderer);
+    SDL_SetHint(SDL_HINT_FRAMEBUFFER_ACCELERATION, "0");
+    return SDL_CreateRenderer(window, -1, SDL_RENDERER_SOFTWARE);
+}
+
 static bool open_window(desktop *d, const desktop_options *o)
 {
     SDL_SetHint(SDL_HINT_IME_SHOW_UI, "1");
@@ -98,7 +119,7 @@ static bool open_window(desktop *d, const desktop_options *o)
                                  (int)o->window.values[1], SDL_WINDOW_RESIZABLE | SDL_WINDOW_ALLOW_HIGHDPI);
     if (!d->window) return false;
     SDL_SetWindowMinimumSize(d->window, 480, 320);
-    d->paint.renderer = SDL_CreateRenderer(d->window, -1, 0);
+    d->paint.renderer = make_renderer(d->window);
     if (!d->paint.renderer) return false;
     d->paint.files = font_find(o->font, o->fallback_font);
     SDL_StartTextInput();

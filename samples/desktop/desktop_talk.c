@@ -84,11 +84,11 @@ void talk_drop_empty(talk *t)
         drop_from(t, t->n - 1);
 }
 
-/* Whether a user's message is followed by another before any reply. */
-static bool is_unanswered(const talk *t, size_t at)
+static bool is_told(const talk *t, size_t at)
 {
-    const size_t user = find(t, at + 1, TALK_USER);
-    return user < t->n && user < find(t, at + 1, TALK_MODEL);
+    if (t->items[at].who != TALK_USER) return t->items[at].who == TALK_MODEL;
+    const size_t next = find(t, at + 1, TALK_USER);
+    return next == t->n || next > find(t, at + 1, TALK_MODEL); /* it is the last, or was answered */
 }
 
 size_t talk_messages(const talk *t, vklm_message *messages)
@@ -96,18 +96,14 @@ size_t talk_messages(const talk *t, vklm_message *messages)
     size_t n = 0;
     if (t->system && t->system[0]) messages[n++] = (vklm_message){"system", t->system};
     for (size_t i = t->first; i < t->n; i++) {
-        const talk_item *item = &t->items[i];
-        if (item->who == TALK_MODEL) messages[n++] = (vklm_message){"assistant", item->text.bytes};
-        else if (item->who == TALK_USER && !is_unanswered(t, i))
-            messages[n++] = (vklm_message){"user", item->text.bytes};
+        const char *role = t->items[i].who == TALK_MODEL ? "assistant" : "user";
+        if (is_told(t, i)) messages[n++] = (vklm_message){role, t->items[i].text.bytes};
     }
     return n;
 }
 
-bool talk_forget_exchange(talk *t)
+void talk_forget(talk *t, size_t n_messages)
 {
-    const size_t reply = find(t, t->first, TALK_MODEL), next = find(t, reply, TALK_USER);
-    if (next >= t->n) return false;
-    t->first = next;
-    return true;
+    for (; n_messages > 0 && t->first < t->n; t->first++)
+        if (is_told(t, t->first)) n_messages--;
 }

@@ -51,7 +51,7 @@ void talk_drop_empty(talk *t);
 /* Writes what the model is told, at most t->n + 1 messages, and returns their number. Borrowed from the talk. */
 size_t talk_messages(const talk *t, vklm_message *messages);
 
-/* Moves `first` behind the oldest exchange; false where only the last message is left. */
-bool talk_forget_exchange(talk *t);
+/* Moves `first` behind so many of the oldest messages that the model is told, the system prompt not counted. */
+void talk_forget(talk *t, size_t n_messages);
 
 #endif

@@ -62,35 +62,35 @@ static void draw_act_button(const view *v)
                 COLOUR_ON_ACCENT);
 }
 
-/* The file's name without its folders. */
-static const char *file_name(const char *path)
+/* The file's name without its folders and its ending; the names in files are less like those on their covers. */
+static void name_model(const char *path, char *name, size_t size)
 {
-    const char *name = path;
-    for (; *path; path++)
-        if (*path == '/' || *path == '\\') name = path + 1;
-    return name;
+    const char *last = path ? path : "No model";
+    for (const char *at = last; *at; at++)
+        if (*at == '/' || *at == '\\') last = at + 1;
+    size_t len = strlen(last);
+    if (len > 5 && SDL_strcasecmp(last + len - 5, ".gguf") == 0) len -= 5;
+    snprintf(name, size, "%.*s", (int)len, last);
 }
 
-/* Two lines: which model, and where it runs. */
-static void describe(const view *v, char *name, char *about, size_t size)
+/* What runs where; "" where nothing does. */
+static void describe(const model *m, char *about, size_t size)
 {
-    const sample_setup *setup = v->model->setup;
-    const bool is_loaded = v->model->session != NULL;
-    const char *file = setup->model_path ? file_name(setup->model_path) : "no model";
-    snprintf(name, size, "%s", is_loaded && setup->info.name[0] ? setup->info.name : file);
-    about[0] = '\0';
-    if (!is_loaded) return;
+    const vklm_model_info *info = &m->setup->info;
     vklm_device_info device;
-    vklm_device_get_info(setup->device, &device);
-    snprintf(about, size, "%s, %s, %.0f M parameters, on %s", setup->info.architecture, setup->info.file_type,
-             (double)setup->info.n_params * 1e-6, device.name);
+    about[0] = '\0';
+    if (!m->session) return;
+    vklm_device_get_info(m->setup->device, &device);
+    snprintf(about, size, "%s, %s, %.0f M parameters, on %s", info->architecture, info->file_type,
+             (double)info->n_params * 1e-6, device.name);
 }
 
 static void draw_header(const view *v, SDL_Rect area)
 {
     const paint *p = v->paint;
     char name[300], about[600];
-    describe(v, name, about, sizeof name);
+    name_model(v->model->setup->model_path, name, sizeof name);
+    describe(v->model, about, sizeof about);
     const int x = px(p, 18), under = area.y + area.h - 1;
     const int height = font_line_height(p->body) + (about[0] ? font_line_height(p->small) : 0);
     int y = area.y + (area.h - height) / 2;
