@@ -59,12 +59,27 @@ static command_result say_stats(conversation *c, const char *argument)
     return COMMAND_DONE;
 }
 
+static bool names_file(const char *command, const char *argument)
+{
+    if (argument[0] == '\0') fprintf(stderr, "%s needs the name of a file.\n", command);
+    return argument[0] != '\0';
+}
+
 static command_result save(conversation *c, const char *argument)
 {
-    if (argument[0] == '\0') {
-        fprintf(stderr, "/save needs the name of a file.\n");
-        return COMMAND_DONE;
-    }
+    if (names_file("/save", argument)) conversation_save(c, argument);
+    return COMMAND_DONE;
+}
+
+static command_result load(conversation *c, const char *argument)
+{
+    if (names_file("/load", argument)) conversation_load(c, argument);
+    return COMMAND_DONE;
+}
+
+static command_result export_text(conversation *c, const char *argument)
+{
+    if (!names_file("/export", argument)) return COMMAND_DONE;
     FILE *file = fopen(argument, "wx"); /* x: a typing slip must not cost a file */
     bool good = file != NULL;
     for (size_t i = 0; good && i < c->n; i++)
@@ -72,7 +87,7 @@ static command_result save(conversation *c, const char *argument)
                        c->messages[i].content) > 0;
     if (file) good = fclose(file) == 0 && good;
     if (good)
-        fprintf(stderr, "%zu messages are saved in %s.\n", c->n, argument);
+        fprintf(stderr, "%zu messages are written to %s.\n", c->n, argument);
     else
         fprintf(stderr, "%s cannot be written: %s.\n", argument, strerror(errno));
     return COMMAND_DONE;
@@ -95,7 +110,9 @@ static const struct command {
     {"/regen", "", "forget the last reply and write another", regenerate},
     {"/undo", "", "forget the last message and its reply", undo},
     {"/stats", "", "speed of the last reply, context and memory", say_stats},
-    {"/save", "FILE", "write the conversation to a new text file", save},
+    {"/save", "FILE", "keep the conversation in a file, with all that was read", save},
+    {"/load", "FILE", "go on with a conversation that /save has kept", load},
+    {"/export", "FILE", "write the conversation to a new text file", export_text},
     {"/quit", "", "leave, as Ctrl-D does", quit},
 };
 

@@ -1,15 +1,16 @@
 /* chat_conversation.c - see chat_conversation.h.
  *
- * A conversation that outgrows the context loses its oldest exchanges, never the system message.
- * All that follows a lost exchange must be digested anew, so that not just as much goes as must,
- * but half of the context is freed: that makes it a rare event instead of one at each turn.
+ * A conversation that outgrows the context goes on: the session leaves out the oldest exchanges, never the system
+ * message. Here all messages are kept, for /export and /undo.
  */
 #include "chat_conversation.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chat_interrupt.h"
+#include "sample_files.h"
 
 /* ---- Messages ------------------------------------------------------------------------------- */
 
@@ -92,7 +93,7 @@ bool conversation_drop_exchange(conversation *c)
 
 /* ---- From messages to the session ----------------------------------------------------------- */
 
-static uint32_t context_size(const conversation *c)
+uint32_t conversation_context(const conversation *c)
 {
     vklm_session_stats stats;
     vklm_session_get_stats(c->session, &stats);
@@ -101,7 +102,7 @@ static uint32_t context_size(const conversation *c)
 
 static bool say_if_too_long(const conversation *c, size_t n_tokens)
 {
-    const uint32_t size = context_size(c);
+    const uint32_t size = conversation_context(c);
     if (n_tokens < size) return false;
     setup_say(
         c->setup,
@@ -128,46 +129,8 @@ static vklm_status set_plain_text(conversation *c)
     return status;
 }
 
-static vklm_status count_chat(const conversation *c, size_t *n_tokens)
-{
-    vklm_error error;
-    const vklm_status status = vklm_chat_tokenize(vklm_model_vocab(c->setup->model), c->messages,
-                                                  c->n, &error, NULL, 0, n_tokens);
-    if (status == VKLM_OK || status == VKLM_BUFFER_TOO_SMALL) return VKLM_OK;
-    setup_say(c->setup, "%s", error.text);
-    return status;
-}
-
-/* Drops exchanges until the conversation fits with room for a reply. */
-static vklm_status fit_chat(conversation *c)
-{
-    const uint32_t size = context_size(c);
-    const size_t n_before = c->n, first = first_exchange(c);
-    size_t limit = size - size / 8; /* an eighth is room for a short reply at least */
-    for (;;) {
-        size_t n_tokens = 0;
-        const vklm_status status = count_chat(c, &n_tokens);
-        if (status != VKLM_OK) return status;
-        if (n_tokens <= limit) break;
-        if (c->n == first + 1) { /* the new message alone */
-            if (say_if_too_long(c, n_tokens)) return VKLM_CONTEXT_FULL;
-            break;
-        }
-        limit = size / 2;
-        drop(c, first, 2);
-    }
-    if (c->n < n_before)
-        setup_say(c->setup,
-                  "the context of %u tokens is full: the oldest %zu messages are forgotten (/new "
-                  "starts afresh, -c makes the context larger)",
-                  size, n_before - c->n);
-    return VKLM_OK;
-}
-
 static vklm_status set_chat(conversation *c)
 {
-    const vklm_status fits = fit_chat(c);
-    if (fits != VKLM_OK) return fits;
     vklm_error error;
     const vklm_status status = vklm_session_set_chat(c->session, c->messages, c->n, &error, NULL);
     if (status != VKLM_OK) setup_say(c->setup, "%s", error.text);
@@ -177,10 +140,11 @@ static vklm_status set_chat(conversation *c)
 /* ---- The reply ------------------------------------------------------------------------------ */
 
 /* Takes one event; false where the reply cannot be written. */
-static bool take_event(const vklm_event *event, sample_text *reply)
+static bool take_event(conversation *c, const vklm_event *event, sample_text *reply)
 {
     if (event->kind == VKLM_EVENT_PROGRESS && event->n_done < event->n_total)
         progress_show("reading", (double)event->n_done / event->n_total);
+    if (event->kind == VKLM_EVENT_DROPPED) c->n_forgotten += event->n_total; /* said behind the reply */
     if (event->text_len == 0) return true; /* tokens have some, and DONE may have a rest */
     progress_clear();
     text_append(reply, event->text, event->text_len);
@@ -195,14 +159,14 @@ static reply_result weigh(vklm_status status)
 }
 
 /* Streams until the generation ends; *last is the DONE event then. */
-static reply_result stream(const conversation *c, sample_text *reply, vklm_event *last)
+static reply_result stream(conversation *c, sample_text *reply, vklm_event *last)
 {
     vklm_error error;
     vklm_status status = VKLM_OK;
     bool written = true;
     while (written && status == VKLM_OK && last->kind != VKLM_EVENT_DONE) {
         status = session_next_event(c->session, &error, last);
-        if (status == VKLM_OK) written = take_event(last, reply);
+        if (status == VKLM_OK) written = take_event(c, last, reply);
     }
     progress_clear();
     if (reply->len > 0 && reply->bytes[reply->len - 1] != '\n') {
@@ -222,10 +186,15 @@ static reply_result stream(const conversation *c, sample_text *reply, vklm_event
 
 static void say_how_it_ended(const conversation *c, const vklm_event *last)
 {
+    if (c->n_forgotten > 0)
+        setup_say(c->setup,
+                  "the context of %u tokens was full: the oldest %zu are forgotten (/new starts afresh, -c makes the "
+                  "context larger)",
+                  conversation_context(c), c->n_forgotten);
     if (last->reason == VKLM_DONE_CONTEXT_FULL)
         setup_say(c->setup,
                   "the context of %u tokens is full: the reply is cut here (-c makes it larger)",
-                  context_size(c));
+                  conversation_context(c));
     if (last->reason == VKLM_DONE_LENGTH && c->setup->verbose)
         setup_say(c->setup, "the reply is cut after %u tokens, as -n asks", c->generate.max_tokens);
 }
@@ -235,6 +204,7 @@ static reply_result generate(conversation *c, sample_text *reply)
 {
     vklm_error error;
     vklm_event last = {.kind = VKLM_EVENT_NONE};
+    c->n_forgotten = 0;
     interrupt_begin(c->session);
     vklm_status status = c->raw ? set_plain_text(c) : set_chat(c);
     reply_result result = weigh(status);
@@ -278,6 +248,66 @@ reply_result conversation_reply(conversation *c)
     }
     c->replied = true;
     return result;
+}
+
+/* ---- To a file and back --------------------------------------------------------------------- */
+
+bool conversation_save(const conversation *c, const char *path)
+{
+    vklm_error error = {.text = "it holds plain text"};
+    size_t size = 0;
+    vklm_status status = c->raw ? VKLM_UNSUPPORTED
+                                : vklm_session_save(c->session, VKLM_SAVE_CACHE, &error, NULL, 0, &size);
+    char *bytes = NULL;
+    if (status == VKLM_BUFFER_TOO_SMALL) {
+        bytes = must_realloc(NULL, size);
+        status = vklm_session_save(c->session, VKLM_SAVE_CACHE, &error, bytes, size, &size);
+    }
+    const bool good = status == VKLM_OK && file_replace(path, bytes, size);
+    free(bytes);
+    if (good) fprintf(stderr, "The conversation is saved in %s, %s.\n", path, format_size(size).text);
+    else setup_say(c->setup, "%s cannot be written: %s", path, status == VKLM_OK ? strerror(errno) : error.text);
+    return good;
+}
+
+/* The session's messages, and what it has generated behind them. */
+static void take_over(conversation *c)
+{
+    size_t n, n_ids, n_all, len = 0;
+    vklm_error error;
+    const vklm_message *messages = vklm_session_chat(c->session, &n, &n_ids);
+    const vklm_token *ids = vklm_session_ids(c->session, &n_all);
+    const vklm_vocab *vocab = vklm_model_vocab(c->setup->model);
+    drop(c, 0, c->n);
+    for (size_t i = 0; i < n; i++) {
+        const char *const role = messages[i].role[0] == 's' ? "system" : messages[i].role[0] == 'u' ? "user" : "assistant";
+        insert(c, c->n, role, messages[i].content);
+    }
+    if (n == 0 || n_all == n_ids) return;
+    (void)vklm_detokenize(vocab, ids + n_ids, n_all - n_ids, false, &error, NULL, 0, &len);
+    char *reply = must_realloc(NULL, len + 1);
+    (void)vklm_detokenize(vocab, ids + n_ids, n_all - n_ids, false, &error, reply, len, &len);
+    reply[len] = '\0';
+    insert(c, c->n, "assistant", reply);
+    free(reply);
+}
+
+bool conversation_load(conversation *c, const char *path)
+{
+    vklm_error error = {.text = "plain text has no conversation"};
+    sample_text bytes = {0};
+    size_t reused = 0;
+    FILE *file = fopen(path, "rb");
+    const bool read = file && text_append_file(&bytes, file);
+    if (!read) snprintf(error.text, sizeof error.text, "%s", strerror(errno));
+    if (file) fclose(file);
+    const bool good = read && !c->raw &&
+                      vklm_session_load(c->session, bytes.bytes ? bytes.bytes : "", bytes.len, &error, &reused) == VKLM_OK;
+    free(bytes.bytes);
+    if (good) take_over(c);
+    if (good) fprintf(stderr, "%zu messages are there again; %zu of their tokens need not be read.\n", c->n, reused);
+    else setup_say(c->setup, "%s cannot be loaded: %s", path, error.text);
+    return good;
 }
 
 void conversation_say_stats(const conversation *c)

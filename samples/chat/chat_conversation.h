@@ -16,6 +16,7 @@ typedef struct conversation {
     vklm_generate_params generate;
     vklm_message *messages; /* owned, with their contents; roles are literals */
     size_t n, capacity;
+    size_t n_forgotten; /* tokens, in the last reply, for want of room */
 } conversation;
 
 typedef enum reply_result {
@@ -43,6 +44,14 @@ bool conversation_drop_exchange(conversation *c);
 
 /* Forgets all but the system message. */
 void conversation_clear(conversation *c);
+
+/* The session with all it has read, to a file and from one; false, and said why, where that is not possible. What
+ * was left out of a full context is not in it. */
+bool conversation_save(const conversation *c, const char *path);
+bool conversation_load(conversation *c, const char *path);
+
+/* Tokens that the session has room for. */
+uint32_t conversation_context(const conversation *c);
 
 /* Says on stderr how long the last reply took and what the context holds. */
 void conversation_say_stats(const conversation *c);

@@ -45,7 +45,8 @@ static const char after[] =
     "    the next, and pasted text may have many lines.\n"
     "\n"
     "COMMANDS\n"
-    "    /help, /new, /system TEXT, /regen, /undo, /stats, /save FILE, /quit\n"
+    "    /help, /new, /system TEXT, /regen, /undo, /stats, /save FILE, /load FILE, /export FILE,\n"
+    "    /quit\n"
     "\n"
     "FILES\n"
     "    ${XDG_STATE_HOME:-~/.local/state}/vklm/chat_history   what was typed\n"
@@ -68,7 +69,7 @@ static int parse(chat_options *o, int argc, char **argv)
         {ARGS_TEXT, "-p, --prompt", "TEXT", &o->prompt, 0, 0, "Answer TEXT and leave."},
         {ARGS_TEXT, "-s, --system", "TEXT", &o->system, 0, 0, "The system prompt."},
         {ARGS_INTEGER, "-n, --tokens", "N", &o->max_tokens, 0, 1e6,
-         "At most N tokens a reply. Default: until the model ends it."},
+         "At most N tokens a reply. Default: until the model ends it, or as many as the context has."},
         {ARGS_INTEGER, "-c, --context", "N", &o->context, 0, 1e7,
          "Tokens that a conversation may have. Default: 4096, less where the model has less."},
         {ARGS_FLAG, "--raw", NULL, &o->raw, 0, 0, "Continue the text, without a chat format."},
@@ -238,13 +239,17 @@ static int chat(chat_options *o, const char *prompt)
     conversation c = {.setup = &o->setup, .raw = choose_raw(o), .generate = choose_generation(o)};
     const vklm_session_params params = {.struct_size = sizeof params,
                                         .context = (uint32_t)o->context,
-                                        .kv = (vklm_kv_type)o->setup.kv};
+                                        .kv = (vklm_kv_type)o->setup.kv,
+                                        .on_overflow = c.raw ? VKLM_OVERFLOW_REFUSE : VKLM_OVERFLOW_DROP,
+                                        .keep_replaced = true};
     vklm_error error;
     int code = 1;
     if (vklm_session_create(o->setup.model, &params, &error, &c.session) != VKLM_OK) {
         setup_say(&o->setup, "%s", error.text);
     } else {
         if (!c.raw) conversation_set_system(&c, o->system);
+        /* A model that never ends would go on for ever, dropping what is old. */
+        if (!c.raw && !c.generate.max_tokens) c.generate.max_tokens = conversation_context(&c);
         code = prompt ? answer_once(&c, prompt) : converse(&c);
     }
     conversation_free(&c);
