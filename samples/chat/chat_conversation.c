@@ -195,8 +195,10 @@ static void say_how_it_ended(const conversation *c, const vklm_event *last)
         setup_say(c->setup,
                   "the context of %u tokens is full: the reply is cut here (-c makes it larger)",
                   conversation_context(c));
-    if (last->reason == VKLM_DONE_LENGTH && c->setup->verbose)
-        setup_say(c->setup, "the reply is cut after %u tokens, as -n asks", c->generate.max_tokens);
+    const bool asked = c->generate.max_tokens != conversation_context(c);
+    if (last->reason == VKLM_DONE_LENGTH && (c->setup->verbose || !asked))
+        setup_say(c->setup, "the reply is cut after %u tokens, %s", c->generate.max_tokens,
+                  asked ? "as -n asks" : "the size of the context");
 }
 
 /* Generates with Ctrl-C at watch. */
