@@ -7,9 +7,14 @@
 enum { SHOWN_LINES = 6 };
 static const uint32_t paper_rgb = 0xFBF4E4, ink_rgb = 0x2A2430, dim_rgb = 0x8C8478;
 
-/* Where the heads are in shaders/scene.frag: the tip of each bubble's tail, from the picture's middle, in halves of
- * its height. */
+/* Where the heads are in shaders/scene.frag: the tip of each bubble's tail, from the picture's middle. */
 static const float head_x[SPEAKERS] = {-0.93f, 0.92f}, head_y = 0.075f;
+
+/* unit() of that shader. */
+static float half_of(float width, float height)
+{
+    return 0.5f * fminf(height, 0.6f * width);
+}
 
 typedef struct bubble {
     float size, line, pad; /* pixels: of the letters, from line to line, to the edge */
@@ -21,12 +26,12 @@ typedef struct bubble {
 
 static void place(bubble *bubble, text *text, int speaker, const sample_text *said, float width, float height)
 {
-    const float scale = height / 720, half = width / 2;
+    const float unit = half_of(width, height), scale = unit / 360, half = width / 2;
     bubble->size = fmaxf(20 * scale, 11);
     bubble->line = text_height(text, bubble->size);
     bubble->pad = 14 * scale;
-    bubble->tip_x = half + head_x[speaker] * height / 2;
-    bubble->tip_y = (1 - head_y) * height / 2;
+    bubble->tip_x = half + head_x[speaker] * unit;
+    bubble->tip_y = height / 2 - head_y * unit;
     const float margin = 20 * scale, most = half - 2 * margin, inner = fminf(most, 540 * scale) - 2 * bubble->pad;
     bubble->n_lines = text_wrap(text, bubble->size, said->bytes, said->len, inner, bubble->lines);
     const size_t rows = bubble->n_lines < 1 ? 1 : bubble->n_lines > SHOWN_LINES ? SHOWN_LINES : bubble->n_lines;
@@ -78,7 +83,7 @@ void bubble_draw(const talk *talk, canvas *canvas, text *text, float width, floa
         place(&bubble, text, speaker, said, width, height);
         const persona *persona = &script_personas[speaker];
         const float opacity = speaks ? 1 : 0.80f;
-        draw_paper(canvas, &bubble, height / 720, opacity);
+        draw_paper(canvas, &bubble, half_of(width, height) / 360, opacity);
         const float x = bubble.at.x + bubble.pad;
         float y = bubble.at.y + bubble.pad * 0.6f;
         text_draw(text, canvas, x, y, bubble.size * 0.82f, colour_of(persona->rgb, 1), persona->name,

@@ -8,6 +8,8 @@
 
 #include <GLFW/glfw3.h>
 
+#include "game_cache.h"
+
 enum { MOST_EXTENSIONS = 32, MOST_DEVICES = 16, MOST_FAMILIES = 32 };
 static const char layer_name[] = "VK_LAYER_KHRONOS_validation";
 
@@ -252,6 +254,7 @@ static bool create_device(gpu *gpu, const gpu_options *options)
     if (!gpu_ok(result, "a Vulkan device")) return false;
     volkLoadDevice(gpu->device);
     vkGetDeviceQueue(gpu->device, gpu->family, 0, &gpu->queue);
+    cache_open(gpu);
     return true;
 }
 
@@ -268,7 +271,10 @@ bool gpu_create(gpu *gpu, const gpu_options *options)
 
 void gpu_destroy(gpu *gpu)
 {
-    if (gpu->device) vkDestroyDevice(gpu->device, NULL);
+    if (gpu->device) {
+        cache_close(gpu);
+        vkDestroyDevice(gpu->device, NULL);
+    }
     if (gpu->messenger) vkDestroyDebugUtilsMessengerEXT(gpu->instance, gpu->messenger, NULL);
     if (gpu->instance) vkDestroyInstance(gpu->instance, NULL);
     pthread_mutex_destroy(&gpu->lock);

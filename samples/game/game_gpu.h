@@ -43,6 +43,8 @@ typedef struct gpu {
     const char *extensions[VKLM_VULKAN_MAX_EXTENSIONS + 2]; /* enabled ones */
     uint32_t n_extensions;
     vklm_vulkan_queue model_queue;
+    VkPipelineCache cache; /* of game_cache.h; null: none */
+    size_t cache_bytes;    /* that it began with */
     uint64_t timestamp_mask; /* 0: the queue has no timestamps */
     atomic_uint n_messages;  /* of the validation layer */
 } gpu;

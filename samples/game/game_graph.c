@@ -41,16 +41,15 @@ double graph_percentile(const graph *graph, size_t first, double share)
     return value;
 }
 
-double graph_mean_scene(const graph *graph, size_t first)
+frame_time graph_mean(const graph *graph, size_t first)
 {
-    double sum = 0;
-    size_t count = 0;
-    for (size_t i = first; i < graph->n_times; i++)
-        if (graph->times[i].scene_ms >= 0) {
-            sum += (double)graph->times[i].scene_ms;
-            count++;
-        }
-    return count ? sum / (double)count : 0;
+    double frame = 0, scene = 0;
+    for (size_t i = first; i < graph->n_times; i++) {
+        frame += (double)graph->times[i].frame_ms;
+        if (graph->times[i].scene_ms > 0) scene += (double)graph->times[i].scene_ms;
+    }
+    const double count = graph->n_times > first ? (double)(graph->n_times - first) : 1;
+    return (frame_time){(float)(frame / count), (float)(scene / count)};
 }
 
 /* ---- The picture ---------------------------------------------------------------------------------- */

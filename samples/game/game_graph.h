@@ -23,8 +23,8 @@ void graph_free(graph *graph);
 /* The frame time that `share` of the frames from the one `first` on did not exceed; 0 where there are none. */
 double graph_percentile(const graph *graph, size_t first, double share);
 
-/* The mean of scene_ms over the frames from `first` on; 0 where it is unknown. */
-double graph_mean_scene(const graph *graph, size_t first);
+/* The means over the frames from `first` on; scene_ms 0 where it is unknown. */
+frame_time graph_mean(const graph *graph, size_t first);
 
 /* scale: 1 for a picture 720 pixels high. budget_ms: of the model; negative: there is no model. */
 void graph_draw(const graph *graph, canvas *canvas, text *text, rect at, float scale, double budget_ms);

@@ -41,7 +41,8 @@ static void open_talk(game *game)
                                .max_tokens = (uint32_t)options->max_tokens,
                                .seed = (uint64_t)options->seed,
                                .english = options->language != 2 || !chinese,
-                               .chinese = chinese};
+                               .chinese = chinese,
+                               .verbose = options->verbose};
     talk_begin(&game->talk, &talk);
 }
 
@@ -179,7 +180,9 @@ bool game_run(game *game)
 {
     const double fps = game->options.fps;
     uint64_t last = clock_ns();
+    clock_t cpu_began = clock();
     while (!is_over(game)) {
+        if (game->frame == (uint64_t)game->options.warmup) cpu_began = clock();
         if (game->window) window_input(game);
         const uint64_t start = clock_ns();
         /* Without a window the scene's time is that of frames at the wanted rate, so that pictures repeat. */
@@ -189,6 +192,7 @@ bool game_run(game *game)
         const uint64_t spent = clock_ns() - start, wanted = fps > 0 ? (uint64_t)(1e9 / fps) : 0;
         if (spent < wanted) sleep_ns(wanted - spent);
     }
+    game->cpu_ms = (double)(clock() - cpu_began) * 1e3 / CLOCKS_PER_SEC;
     return true;
 }
 
@@ -199,14 +203,16 @@ void game_report(const game *game)
     const game_options *options = &game->options;
     const size_t first = (size_t)options->warmup < game->graph.n_times ? (size_t)options->warmup : 0;
     const double p50 = graph_percentile(&game->graph, first, 0.5), p99 = graph_percentile(&game->graph, first, 0.99);
-    const double scene = graph_mean_scene(&game->graph, first);
-    const size_t counted = game->graph.n_times - first;
+    const frame_time mean = graph_mean(&game->graph, first);
+    const double n_frames = (double)(game->graph.n_times - first), scene = n_frames * (double)mean.scene_ms;
     const char *name = options->no_model ? "none" : game->model.info.name;
     const char *format =
-        options->json
-            ? "{\"device\": \"%s\", \"size\": \"%ux%u\", \"frames\": %zu, \"model\": \"%s\", \"budget_ms\": %.1f, "
-              "\"p50_ms\": %.2f, \"p99_ms\": %.2f, \"scene_gpu_ms\": %.2f, \"tokens\": %llu}\n"
-            : "| %s | %ux%u | %zu frames | %s | %.1f ms | %.2f ms p50 | %.2f ms p99 | %.2f ms scene | %llu tokens |\n";
-    printf(format, game->gpu.properties.deviceName, game->target.size.width, game->target.size.height, counted, name,
-           options->no_model ? 0.0 : options->budget_ms, p50, p99, scene, (unsigned long long)game->talk.n_tokens);
+        options->json ? "{\"device\": \"%s\", \"size\": \"%ux%u\", \"model\": \"%s\", \"budget_ms\": %.1f, \"frames\": "
+                        "%.0f, \"p50_ms\": %.2f, \"p99_ms\": %.2f, \"scene_ms\": %.1f, \"rest_ms\": %.1f, "
+                        "\"cpu_ms\": %.1f, \"tokens\": %llu}\n"
+                      : "| %s | %ux%u | %s | budget %.1f ms | %.0f frames | p50 %.2f ms | p99 %.2f ms | scene %.1f ms | "
+                        "model and the rest %.1f ms | processors %.1f ms | %llu tokens |\n";
+    printf(format, game->gpu.properties.deviceName, game->target.size.width, game->target.size.height, name,
+           options->no_model ? 0.0 : options->budget_ms, n_frames, p50, p99, scene,
+           n_frames * (double)mean.frame_ms - scene, game->cpu_ms, (unsigned long long)game->talk.n_tokens);
 }

@@ -22,6 +22,7 @@ static int parse(int argc, char **argv, game_options *options)
          "To an opening line of the script, before the next one. Default: 3."},
         {ARGS_INTEGER, "--seed", "N", &options->seed, 1, 1e15, "Of the replies. Default: 1."},
         {ARGS_CHOICE, "--language", "both|en|zh", &options->language, 0, 0, "Of the opening lines. Default: both."},
+        {ARGS_FLAG, "-v, --verbose", NULL, &options->verbose, 0, 0, "Tell on stderr what the two say."},
         {ARGS_HEADING, "The scene", NULL, NULL, 0, 0, NULL},
         {ARGS_TEXT, "--size", "WxH", &options->size, 0, 0, "Of the picture, pixels. Default: 1280x720."},
         {ARGS_INTEGER, "--layers", "N", &options->layers, 0, 1000,

@@ -55,6 +55,7 @@ static vklm_status adopt(game_model *model)
                                       .lock_queue = lock_queue,
                                       .unlock_queue = unlock_queue,
                                       .lock_user = gpu,
+                                      .pipeline_cache = gpu->cache,
                                       .settings = &settings};
     return vklm_device_adopt(&params, &model->error, &model->device);
 }

@@ -42,7 +42,7 @@ static void draw_budget(panel *panel, const talk *talk, canvas *canvas, text *te
 /* In the middle, over the lake. */
 static void draw_loading(const game_model *model, canvas *canvas, text *text, float width, float height)
 {
-    const float scale = height / 720, size = fmaxf(17 * scale, 11), pad = 16 * scale;
+    const float scale = fminf(height, 0.6f * width) / 720, size = fmaxf(17 * scale, 11), pad = 16 * scale;
     const bool failed = model->state == MODEL_FAILED;
     const float share = (float)atomic_load(&model->permille) / 1000;
     char label[48];
@@ -66,9 +66,10 @@ static void draw_loading(const game_model *model, canvas *canvas, text *text, fl
 void panel_draw(panel *panel, const graph *graph, const talk *talk, const game_model *model, canvas *canvas,
                 text *text, float width, float height)
 {
-    const float scale = height / 720, margin = 12 * scale, high = 92 * scale, y = height - high - margin;
+    const float scale = fminf(height, 0.6f * width) / 720, margin = 12 * scale, high = fmaxf(92 * scale, 46);
+    const float y = height - high - margin;
     const bool present = model->state != MODEL_NONE;
-    const float right = present ? fmaxf(330 * scale, 215) : 0;
+    const float right = present ? fminf(fmaxf(330 * scale, 215), 0.5f * width) : 0;
     const rect left = {margin, y, width - 2 * margin - (present ? right + margin : 0), high};
     graph_draw(graph, canvas, text, left, scale, present ? panel->budget_ms : -1);
     if (present)

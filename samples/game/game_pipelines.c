@@ -171,7 +171,7 @@ static bool link_pipeline(renderer *renderer, const VkPipelineShaderStageCreateI
                                                .pDynamicState = &dynamic,
                                                .layout = layout,
                                                .renderPass = renderer->pass};
-    return gpu_ok(vkCreateGraphicsPipelines(renderer->gpu->device, VK_NULL_HANDLE, 1, &info, NULL, pipeline),
+    return gpu_ok(vkCreateGraphicsPipelines(renderer->gpu->device, renderer->gpu->cache, 1, &info, NULL, pipeline),
                   "a pipeline");
 }
 

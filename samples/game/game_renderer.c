@@ -63,8 +63,9 @@ static bool wait_slot(renderer *renderer, const renderer_slot *slot)
                   "waiting for a frame");
 }
 
-static void read_times(renderer *renderer, renderer_slot *slot)
+static void read_times(renderer *renderer)
 {
+    renderer_slot *slot = &renderer->slots[renderer->slot];
     uint64_t ticks[2];
     if (!slot->timed) return;
     slot->timed = false;
@@ -78,9 +79,8 @@ static void read_times(renderer *renderer, renderer_slot *slot)
 bool renderer_begin(renderer *renderer)
 {
     renderer->slot = (renderer->slot + 1) % RENDERER_SLOTS;
-    renderer_slot *slot = &renderer->slots[renderer->slot];
-    if (!wait_slot(renderer, slot)) return false;
-    read_times(renderer, slot);
+    if (!wait_slot(renderer, &renderer->slots[renderer->slot])) return false;
+    read_times(renderer);
     return true;
 }
 
@@ -93,6 +93,7 @@ bool renderer_finish(renderer *renderer)
 {
     for (uint32_t i = 0; i < RENDERER_SLOTS; i++)
         if (!wait_slot(renderer, &renderer->slots[i])) return false;
+    read_times(renderer);
     return true;
 }
 

@@ -29,6 +29,7 @@ static void keep_line(talk *talk, int speaker, const char *text)
     char *copy = must_realloc(NULL, size);
     memcpy(copy, text, size);
     talk->lines[talk->n_lines++] = (talk_said){speaker, copy};
+    if (talk->options.verbose) fprintf(stderr, "%s: %s\n", script_personas[speaker].name, text);
 }
 
 /* The next opening line in one of the wanted languages. */
@@ -156,6 +157,7 @@ static void ask(talk *talk)
         .max_tokens = talk->options.max_tokens,
         .sampling = {.temperature = 0.7f, .repeat_penalty = 1.1f, .seed = talk->options.seed + talk->n_replies}};
     talk->digested = 0;
+    talk->line_over = false;
     set_text(&talk->bubbles[talk->speaker], "", 0);
     enter(talk, TALK_REPLY);
     vklm_status status = talk->play ? set_play(talk, &error) : set_chat(talk, &error);
@@ -206,12 +208,14 @@ static void end_reply(talk *talk, bool cut_off)
 
 static void take_token(talk *talk, const vklm_event *event)
 {
-    const bool first = talk->bubbles[talk->speaker].len == 0;
+    const sample_text *bubble = &talk->bubbles[talk->speaker];
     const char *end = talk->play ? memchr(event->text, '\n', event->text_len) : NULL;
     talk->n_tokens++;
+    if (talk->line_over) return; /* made before the cancel */
     talk->mouths[talk->speaker] = 1;
     add_text(talk, event->text, end ? (size_t)(end - event->text) : event->text_len);
-    if (end && !first) vklm_session_cancel(talk->sessions[talk->speaker]); /* the line of the play is over */
+    talk->line_over = end && bubble->len > 0;
+    if (talk->line_over) vklm_session_cancel(talk->sessions[talk->speaker]);
 }
 
 static void take_event(talk *talk, const vklm_event *event)

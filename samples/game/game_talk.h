@@ -18,6 +18,7 @@ typedef struct talk_options {
     uint32_t max_tokens; /* of a reply */
     uint64_t seed;
     bool english, chinese; /* opening lines in these; at least one */
+    bool verbose;          /* lines go to stderr too */
 } talk_options;
 
 typedef enum talk_phase {
@@ -36,6 +37,7 @@ typedef struct talk {
     vklm_model *model; /* borrowed; NULL: none */
     vklm_session *sessions[SPEAKERS];
     bool play;         /* no chat format */
+    bool line_over;    /* of the play: the model has begun the next one */
     talk_phase phase;
     int speaker;       /* who speaks, or shall */
     size_t next_opening;

@@ -1,8 +1,8 @@
 // scene.frag - a village by a lake at night, with an owl and a fox that talk. All of it is computed for each pixel.
 //
 // Push: `scene` of game_renderer.h. `layers` sheets of aurora are summed, which is what the cost of a frame is set
-// with. Places: p, y from -1 (bottom) to 1, x as far as the picture is wide; the sky and what stands before it take
-// y from the waterline. Branches leave out what cannot reach a pixel.
+// with. Places: p, y from -1 (bottom) to 1 or farther in a tall picture, x as far as it is wide; the sky and what
+// stands before it take y from the waterline. Branches leave out what cannot reach a pixel.
 #version 450
 
 layout(push_constant) uniform push {
@@ -60,7 +60,10 @@ float rough1(float x)
 
 float square(float x) { return x * x; }
 
-float pixel() { return 2.0 / size.y; }
+// Half of the height of the picture, or of the part of a tall one that has all that matters.
+float unit() { return 0.5 * min(size.y, 0.6 * size.x); }
+
+float pixel() { return 1.0 / unit(); }
 
 // Lays a colour over c where the distance is negative.
 void paint(inout vec3 c, float d, vec3 colour) { c = mix(c, colour, smoothstep(pixel(), -pixel(), d)); }
@@ -322,7 +325,7 @@ void fox(inout vec3 c, vec2 p, float open, float listen)
 
 void main()
 {
-    const vec2 p = vec2(gl_FragCoord.x * 2.0 - size.x, size.y - gl_FragCoord.y * 2.0) / size.y;
+    const vec2 p = vec2(gl_FragCoord.x - 0.5 * size.x, 0.5 * size.y - gl_FragCoord.y) / unit();
     vec3 c;
     if (p.y > waterline)
         c = far_shore(p - vec2(0.0, waterline));
