@@ -2,14 +2,14 @@
 // attention.comp - streaming softmax attention of a tile of queries over the KV cache.
 //
 // in:  q [rows][H][HEAD_PAD] f32 (scaled), state [rows], KV pages as rope.comp writes them; read
-// out: out [rows][out_stride] f32, head h at h * HEAD (splits 1), or partial [rows][H][splits]
+// out: out [rows][out_stride] f32, head h at h * HEAD (rows with one split), or partial [rows][H][splits]
 //      [HEAD + 2]: the sum of v weighted by exp(s - max), then max, then the sum of weights.
-//      OUT_INT8 (splits 1, HEAD a multiple of 32): in place of H * HEAD floats as many bytes, their scales behind them
+//      OUT_INT8 (HEAD a multiple of 32): in place of H * HEAD floats of out as many bytes, their scales behind them
 // A workgroup takes HEADS query heads that share one kv head, and ROWS rows of one sequence, so that
 // each K and V is read once for HEADS * ROWS queries. Keys go by in blocks of the local size: first
 // a lane is a key (scores), then a lane is DIMS values of the head (weighted sum). The running maximum
 // and the rescaling are those of online softmax (Milakov and Gimelshein 2018; FlashAttention).
-// grid: workgroup x = group of HEADS heads, y = tile of ROWS rows, z = split of the keys.
+// grid: workgroup x = group of HEADS heads, y = tile of ROWS rows, z = split of the keys (a row may have fewer).
 // constants: 0 local size, 1 ONE_SUBGROUP, 2 HEAD, 3 HEAD_PAD, 4 KV_F32, 5 HEADS, 6 ROWS,
 // 7 DIMS (even, local size * DIMS >= HEAD), 8 OUT_INT8, 9 KEY_STEP (even, divides the local size, which divides KV_PAGE_KEYS).
 // Sums in f32. CPU twin: ref_attention.
@@ -65,9 +65,8 @@ void reduce(inout float value[QUERIES], bool add)
 
 // Writes the sums of this split, or, where it is the only one, the result.
 void store_results(uint lane, uint first_head, uint first_row, uint last_row, float highest[QUERIES],
-                   float total[QUERIES], vec2 sums[SUMS])
+                   float total[QUERIES], vec2 sums[SUMS], bool whole)
 {
-    const bool whole = pc.splits == 1;
     const uint64_t target = whole ? pc.out_ : pc.partial;
     [[unroll]] for (uint i = 0; i < QUERIES; i++) {
         const uint row = first_row + i / HEADS, head = first_head + i % HEADS;
@@ -108,11 +107,13 @@ void main()
     const uint last_row = min(first_row + ROWS, pc.rows) - 1;
     const uint first_position = load_row(pc.state, first_row).position;
     const row_state newest = load_row(pc.state, last_row);
+    const uint splits = row_splits(pc.splits, pc.split_keys, newest.position + 1);
+    if (gl_WorkGroupID.z >= splits) return;
 
     // The block range of this split, over all keys that any of the tile's rows sees.
     const uint oldest_key = pc.window == 0 || first_position < pc.window ? 0u : first_position + 1 - pc.window;
     const uint first_block = oldest_key / KEYS, blocks = newest.position / KEYS + 1 - first_block;
-    const uint per_split = (blocks + pc.splits - 1) / pc.splits;
+    const uint per_split = (blocks + splits - 1) / splits;
     const uint begin = first_block + min(gl_WorkGroupID.z * per_split, blocks);
     const uint end = min(begin + per_split, first_block + blocks);
 
@@ -192,5 +193,5 @@ void main()
     }
 
     reduce(total, true); // the loop's last barrier stands between the two uses of `parts`
-    store_results(lane, first_head, first_row, last_row, highest, total, sums);
+    store_results(lane, first_head, first_row, last_row, highest, total, sums, splits == 1);
 }

@@ -1,11 +1,12 @@
 #version 460
 // attention_merge.comp - joins the splits of attention.comp: each weighs by exp(its max - the max).
 //
-// in:  partial [rows][H][splits][HEAD + 2] f32, read
+// in:  partial [rows][H][splits][HEAD + 2] f32, state [rows], read; a row with one split has its result already
 // out: out [rows][out_stride] f32, head h at h * HEAD; with OUT_INT8 as attention.comp has it
 // grid: workgroup x = head, y = row. constants: 0 local size, 1 HEAD, 2 OUT_INT8. CPU twin: ref_attention.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
+#include "lib/kv.glsl"
 #include "lib/quantize.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -18,12 +19,14 @@ void main()
 {
     const uint head = gl_WorkGroupID.x, row = gl_WorkGroupID.y;
     const uint base = (row * pc.n_head + head) * pc.splits * (HEAD + 2);
+    const uint splits = row_splits(pc.splits, pc.split_keys, load_row(pc.state, row).position + 1);
+    if (splits == 1) return;
     float highest = LOWEST;
-    for (uint s = 0; s < pc.splits; s++)
+    for (uint s = 0; s < splits; s++)
         highest = max(highest, load_float(pc.partial, (base + s * (HEAD + 2) + HEAD) * 4u));
     for (uint dim = gl_LocalInvocationID.x; dim < HEAD; dim += gl_WorkGroupSize.x) {
         float sum = 0.0, total = 0.0;
-        for (uint s = 0; s < pc.splits; s++) {
+        for (uint s = 0; s < splits; s++) {
             const uint at = base + s * (HEAD + 2);
             const float weight = exp(load_float(pc.partial, (at + HEAD) * 4u) - highest);
             sum += weight * load_float(pc.partial, (at + dim) * 4u);

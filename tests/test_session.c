@@ -413,7 +413,7 @@ START_TEST(logits_come_in_the_order_of_positions_and_before_the_token_they_bring
         if (test_results_count()) ck_assert_int_eq(result.drawn[result.n_drawn - 1], (int)best);
     }
     ck_assert_uint_eq(result.first_logits, 0);
-    ck_assert_uint_eq(result.n_progress, 3); /* chunks of 13; what is left is a token's step */
+    ck_assert_uint_eq(result.n_progress, 4); /* chunks of 13, and a token's step */
     check_drawn(&result, 0, NEW);
 }
 END_TEST

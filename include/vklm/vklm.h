@@ -26,9 +26,11 @@
  *     default. They are read during the call only, strings included.
  *   - Each destroy takes the address of a handle, sets it to NULL, and accepts NULL. Destroy
  *     children before parents.
- *   - Threads: calls on different devices may run at once. A device with its models and sessions is
- *     one thread at a time. A vocabulary is read-only: any thread. vklm_session_cancel and the
- *     callbacks' cancel are the exceptions named below.
+ *   - Threads: a model and its sessions take calls from any thread; a call that computes holds the model's
+ *     lock for a short while, and none while it waits for the GPU. So several threads may each wait for a
+ *     session of their own, and work for all of them goes on together. What a call lends (an event's text,
+ *     the history) lives until the next call on that session. A vocabulary is read-only: any thread. Destroy
+ *     what no other thread is in a call on.
  *   - The library never aborts, prints or reads the environment. Threads of its own live within the calls
  *     that name vklm_model_params.threads, never longer, and call no callback.
  */
@@ -569,7 +571,7 @@ typedef struct vklm_event {
     vklm_token id;
     uint32_t position, n_done, n_total;
     const char *text;    /* whole UTF-8 characters, not terminated; valid until the next call on the
-                            session or vklm_model_step. With DONE: what was held back of a character
+                            session. With DONE: what was held back of a character
                             that never became whole (U+FFFD), or, with reason ERROR, the sentence of
                             the failure */
     size_t text_len;
@@ -590,7 +592,7 @@ VKLM_API bool vklm_session_next_event(vklm_session *session, vklm_event *event_o
 
 /* The blocking form: steps and waits until the session has an event. NOTHING_TO_DO where it is not
  * generating and no event is left. INVALID_ARGUMENT where another session's LOGITS events keep the model
- * from going on. A failed generation is VKLM_OK with a DONE event of reason ERROR;
+ * from going on and no other thread takes them. A failed generation is VKLM_OK with a DONE event of reason ERROR;
  * *error then holds its status and sentence too. */
 VKLM_API vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error,
                                              vklm_event *event_out);
@@ -612,7 +614,8 @@ typedef struct vklm_session_stats {
 
 VKLM_API void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out);
 
-/* The history: *n_out ids, borrowed until the next call on the session. */
+/* The history: *n_out ids, borrowed until the next call on the session (while it generates it only grows, in
+ * place). */
 VKLM_API const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out);
 
 #ifdef __cplusplus

@@ -24,6 +24,15 @@ uint64_t kv_page(row_state state, uint page_layer)
 // The first value of a key in its page: k heads first, then v heads, each [KV_PAGE_KEYS][head_pad].
 uint kv_element(uint head, uint key, uint head_pad) { return (head * KV_PAGE_KEYS + key) * head_pad; }
 
+// How many splits the keys of a row have, at most `most`: a power of two by its own keys alone, so that a row's sums
+// are the same in every batch. Twin: vki_attention_splits. split_keys 0: `most`.
+uint row_splits(uint most, uint split_keys, uint keys)
+{
+    if (most == 1 || split_keys == 0) return most;
+    const uint parts = (keys + split_keys - 1) / split_keys;
+    return parts <= 1 ? 1 : min(most, 1u << (findMSB(parts - 1) + 1));
+}
+
 // Eight values from `element` on, a multiple of 8.
 void load_kv8(uint64_t page, bool f32, uint element, out vec4 low, out vec4 high)
 {

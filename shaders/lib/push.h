@@ -108,14 +108,15 @@ struct attention_push {
     UINT q_stride, out_stride;
     UINT page_layer;
     UINT window;       // 0: all keys
-    UINT splits;       // 1: writes out_, more: writes partial
-    UINT pad;          // a struct with 8-byte members is a multiple of 8
+    UINT splits;       // of a row, at most; a row with 1 goes to out_, with more to partial
+    UINT split_keys;   // for which a row's keys take a split; 0: every row has `splits`
 };
 
 // out[row][head] from the partial results of all splits.
 struct attention_merge_push {
-    ADDRESS partial, out_;
-    UINT rows, n_head, out_stride, splits;
+    ADDRESS partial, out_, state;
+    UINT rows, n_head, out_stride, splits, split_keys;
+    UINT pad; // a struct with 8-byte members is a multiple of 8
 };
 
 // partial[row][group] = (largest logit, its id) of one part of the row's logits.

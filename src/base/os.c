@@ -13,11 +13,6 @@
 /* Shader compilers recurse; some systems give threads half a megabyte. */
 enum { STACK_BYTES = 8 << 20 };
 
-static void work_all(vki_crew *crew)
-{
-    while (vki_crew_work(crew)) continue;
-}
-
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
@@ -83,23 +78,49 @@ uint32_t vki_core_count(void)
     return (uint32_t)vki_max(system.dwNumberOfProcessors, 1);
 }
 
-static DWORD WINAPI thread_main(void *crew)
+static DWORD WINAPI thread_main(void *thread)
 {
-    work_all(crew);
+    ((vki_thread *)thread)->main(((vki_thread *)thread)->user);
     return 0;
 }
 
-static bool start_thread(vki_crew *crew, uintptr_t *thread)
+bool vki_thread_start(vki_thread *thread)
 {
-    HANDLE handle = CreateThread(NULL, STACK_BYTES, thread_main, crew, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
-    *thread = (uintptr_t)handle;
+    HANDLE handle = CreateThread(NULL, STACK_BYTES, thread_main, thread, STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+    thread->handle = (uintptr_t)handle;
     return handle != NULL;
 }
 
-static void join_thread(uintptr_t thread)
+void vki_thread_join(vki_thread *thread)
 {
-    WaitForSingleObject((HANDLE)thread, INFINITE);
-    CloseHandle((HANDLE)thread);
+    WaitForSingleObject((HANDLE)thread->handle, INFINITE);
+    CloseHandle((HANDLE)thread->handle);
+}
+
+vklm_status vki_signal_init(vki_signal *signal, vklm_error *error)
+{
+    (void)error;
+    _Static_assert(sizeof(CONDITION_VARIABLE) <= sizeof signal->words, "room for the system's condition");
+    *signal = (vki_signal){.made = true};
+    InitializeConditionVariable((CONDITION_VARIABLE *)signal->words);
+    return VKLM_OK;
+}
+
+void vki_signal_wait(vki_signal *signal, vki_mutex *mutex, uint64_t timeout_ns)
+{
+    const uint64_t ms = vki_div_up(timeout_ns, 1000000u);
+    SleepConditionVariableCS((CONDITION_VARIABLE *)signal->words, (CRITICAL_SECTION *)mutex->words,
+                             ms < INFINITE ? (DWORD)ms : INFINITE);
+}
+
+void vki_signal_raise(vki_signal *signal)
+{
+    WakeAllConditionVariable((CONDITION_VARIABLE *)signal->words);
+}
+
+void vki_signal_free(vki_signal *signal)
+{
+    signal->made = false;
 }
 
 static bool make_mutex(vki_mutex *mutex)
@@ -203,34 +224,34 @@ uint32_t vki_core_count(void)
     return n > 0 ? (uint32_t)n : 1;
 }
 
-static void *thread_main(void *crew)
+static void *thread_main(void *thread)
 {
-    work_all(crew);
+    ((vki_thread *)thread)->main(((vki_thread *)thread)->user);
     return NULL;
 }
 
 /* The program's signals stay with its own threads. */
-static bool start_thread(vki_crew *crew, uintptr_t *thread)
+bool vki_thread_start(vki_thread *thread)
 {
     pthread_t handle;
     pthread_attr_t attributes;
     sigset_t all, before;
-    _Static_assert(sizeof handle <= sizeof *thread, "a thread's handle is a number or a pointer");
+    _Static_assert(sizeof handle <= sizeof thread->handle, "a thread's handle is a number or a pointer");
     if (pthread_attr_init(&attributes) != 0) return false;
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&handle, &attributes, thread_main, crew) == 0;
+    const bool started = pthread_create(&handle, &attributes, thread_main, thread) == 0;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&attributes);
-    if (started) memcpy(thread, &handle, sizeof handle);
+    if (started) memcpy(&thread->handle, &handle, sizeof handle);
     return started;
 }
 
-static void join_thread(uintptr_t thread)
+void vki_thread_join(vki_thread *thread)
 {
     pthread_t handle;
-    memcpy(&handle, &thread, sizeof handle);
+    memcpy(&handle, &thread->handle, sizeof handle);
     (void)pthread_join(handle, NULL);
 }
 
@@ -258,6 +279,41 @@ void vki_mutex_lock(vki_mutex *mutex)
 void vki_mutex_unlock(vki_mutex *mutex)
 {
     (void)pthread_mutex_unlock((pthread_mutex_t *)mutex->words);
+}
+
+/* Waits are short or for ever: the clock of the day, which every system's waits know, will do. */
+vklm_status vki_signal_init(vki_signal *signal, vklm_error *error)
+{
+    _Static_assert(sizeof(pthread_cond_t) <= sizeof signal->words, "room for the system's condition");
+    *signal = (vki_signal){.made = false};
+    signal->made = pthread_cond_init((pthread_cond_t *)signal->words, NULL) == 0;
+    return signal->made ? VKLM_OK
+                        : vki_fail(error, VKLM_OUT_OF_MEMORY, "the system has no signal left to give");
+}
+
+void vki_signal_wait(vki_signal *signal, vki_mutex *mutex, uint64_t timeout_ns)
+{
+    struct timespec until;
+    if (timeout_ns == UINT64_MAX) {
+        (void)pthread_cond_wait((pthread_cond_t *)signal->words, (pthread_mutex_t *)mutex->words);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    const uint64_t ns = (uint64_t)until.tv_nsec + timeout_ns % 1000000000u;
+    until.tv_sec += (time_t)(timeout_ns / 1000000000u + ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    (void)pthread_cond_timedwait((pthread_cond_t *)signal->words, (pthread_mutex_t *)mutex->words, &until);
+}
+
+void vki_signal_raise(vki_signal *signal)
+{
+    (void)pthread_cond_broadcast((pthread_cond_t *)signal->words);
+}
+
+void vki_signal_free(vki_signal *signal)
+{
+    if (signal->made) (void)pthread_cond_destroy((pthread_cond_t *)signal->words);
+    signal->made = false;
 }
 
 uint64_t vki_now_ns(void)
@@ -317,10 +373,19 @@ void vki_mutex_free(vki_mutex *mutex)
     *mutex = (vki_mutex){0};
 }
 
+static void work_all(void *crew)
+{
+    while (vki_crew_work(crew)) continue;
+}
+
 void vki_crew_start(vki_crew *crew, uint32_t threads)
 {
     const size_t most = vki_min(vki_min(threads, VKI_MAX_THREADS), crew->n);
-    while (crew->n_threads < most && start_thread(crew, &crew->threads[crew->n_threads])) crew->n_threads++;
+    for (; crew->n_threads < most; crew->n_threads++) {
+        vki_thread *thread = &crew->threads[crew->n_threads];
+        *thread = (vki_thread){.main = work_all, .user = crew};
+        if (!vki_thread_start(thread)) return;
+    }
 }
 
 bool vki_crew_work(vki_crew *crew)
@@ -334,5 +399,5 @@ bool vki_crew_work(vki_crew *crew)
 void vki_crew_end(vki_crew *crew)
 {
     atomic_store_explicit(&crew->next, crew->n, memory_order_relaxed);
-    while (crew->n_threads > 0) join_thread(crew->threads[--crew->n_threads]);
+    while (crew->n_threads > 0) vki_thread_join(&crew->threads[--crew->n_threads]);
 }

@@ -35,6 +35,16 @@ enum { VKI_MAX_THREADS = 16 };
 /* Processors of this machine, at least 1. */
 uint32_t vki_core_count(void);
 
+/* A thread of its own; false: the system gives none. Ends when main returns, and is joined once. */
+typedef struct vki_thread {
+    void (*main)(void *user);
+    void *user;
+    uintptr_t handle;
+} vki_thread;
+
+bool vki_thread_start(vki_thread *thread);
+void vki_thread_join(vki_thread *thread);
+
 /* n jobs and the threads that take them, one after the other. Zeroed: none. Jobs must not allocate: the
  * embedder's callbacks belong to its own thread. */
 typedef struct vki_crew {
@@ -43,7 +53,7 @@ typedef struct vki_crew {
     size_t n;
     atomic_size_t next;                    /* the first job that nobody has taken */
     uint32_t n_threads;                    /* running */
-    uintptr_t threads[VKI_MAX_THREADS];
+    vki_thread threads[VKI_MAX_THREADS];
 } vki_crew;
 
 /* Starts up to `threads` threads for the jobs and returns at once; where the system has fewer to give, the rest
@@ -64,6 +74,18 @@ vklm_status vki_mutex_init(vki_mutex *mutex, vklm_error *error);
 void vki_mutex_free(vki_mutex *mutex);
 void vki_mutex_lock(vki_mutex *mutex);
 void vki_mutex_unlock(vki_mutex *mutex);
+
+/* What threads that hold a mutex, once, wait for: somebody's vki_signal_raise. */
+typedef struct vki_signal {
+    uint64_t words[8]; /* the system's own */
+    bool made;
+} vki_signal;
+
+vklm_status vki_signal_init(vki_signal *signal, vklm_error *error);
+/* Gives the mutex back while it waits; UINT64_MAX: for ever. May return early, without a reason. */
+void vki_signal_wait(vki_signal *signal, vki_mutex *mutex, uint64_t timeout_ns);
+void vki_signal_raise(vki_signal *signal);
+void vki_signal_free(vki_signal *signal);
 
 /* A seed from the operating system; falls back on the clock where it has none to give. */
 uint64_t vki_random_seed(void);

@@ -3,8 +3,8 @@
  * The timeline is only ever waited on, with a timeout of 0 to poll: drivers are less than agreed on
  * reading its counter. What a submit took is read from the device's own timestamps, because a
  * program that polls once a frame sees everything finish a frame later. Without them it is the time
- * until the work was seen finished: too much, which makes slices small but never late. So it is on software
- * Vulkan as well, where Mesa's waits for all that is in flight before it gives a timestamp.
+ * until the work was seen finished: too much, unless somebody waited for it. So it is on software Vulkan as well
+ * while anything is in flight: Mesa's waits for that before it gives a timestamp.
  */
 #include "gpu/record.h"
 
@@ -12,6 +12,7 @@
 #include "base/os.h"
 
 static const double SMOOTHING = 0.25; /* weight of a new measurement: one odd submit moves little */
+static const double GUESSED_NS = 1;   /* of a cost: 1 GB/s or 8 GFLOP/s, which every device exceeds */
 
 vklm_status vki_queue_init(vki_queue *queue, vklm_device *device, vklm_error *error)
 {
@@ -60,6 +61,7 @@ vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t cou
     for (size_t i = 0; i < count; i++) {
         queue->commands[i] = units[i].command;
         note.cost += units[i].cost;
+        note.work = units[i].work;
         note.queries = units[i].queries;
         note.end_query = units[i].end_query;
     }
@@ -96,16 +98,19 @@ static bool read_ticks(const vklm_device *device, VkQueryPool queries, uint32_t 
                                             sizeof *ticks, VK_QUERY_RESULT_64_BIT) == VK_SUCCESS;
 }
 
-/* The time of a submit that was seen finished at now_ns: by the device's clock from its begin, or
- * from the end of the one before where that came later; by the host's where there is no device
- * clock that answers at once, or one that claims more than the host saw. 0: unknown. */
-static uint64_t submit_time(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
+/* The time of a submit that was seen finished at now_ns: by the device's clock from its begin, or from the end of the
+ * one before where that came later. By the host's where there is no device clock, or one that claims more than the
+ * host saw, or that makes software Vulkan wait for what else is in flight; then it is *exact only where
+ * somebody waited for just that, else too much. */
+static uint64_t submit_time(vki_queue *queue, uint64_t value, uint64_t now_ns, bool *exact)
 {
     const vki_limits *limits = &queue->device->limits;
-    const uint64_t seen_ns = now_ns - submit->submitted_ns;
+    const vki_submit *submit = submit_of(queue, value);
+    const uint64_t since = vki_max(submit->submitted_ns, queue->seen_ns), seen_ns = now_ns - since;
+    const bool waits = limits->is_cpu && value != queue->submitted;
     uint64_t begin, end;
-    if (limits->is_cpu) return vki_min(seen_ns, now_ns - queue->seen_ns);
-    if (!submit->queries ||
+    *exact = queue->awaited == value;
+    if (!submit->queries || waits ||
         !read_ticks(queue->device, submit->queries, submit->begin_query, &begin) ||
         !read_ticks(queue->device, submit->queries, submit->end_query, &end))
         return seen_ns;
@@ -113,17 +118,33 @@ static uint64_t submit_time(vki_queue *queue, const vki_submit *submit, uint64_t
                                    (end - queue->end_ticks) & limits->timestamp_mask);
     queue->end_ticks = end;
     const uint64_t ns = (uint64_t)((double)ticks * limits->timestamp_ns);
-    return ns > 0 && ns < seen_ns ? ns : seen_ns;
+    *exact = true;
+    return ns > 0 && ns < now_ns - submit->submitted_ns ? ns : seen_ns;
 }
 
-static void learn(vki_queue *queue, const vki_submit *submit, uint64_t now_ns)
+/* A time that is too much may only lower what is known. */
+static void learn(vki_queue *queue, uint64_t value, uint64_t now_ns)
 {
-    const uint64_t ns = submit_time(queue, submit, now_ns);
+    bool exact;
+    const vki_submit *submit = submit_of(queue, value);
+    const uint64_t ns = submit_time(queue, value, now_ns, &exact);
+    double *known = &queue->ns_per_cost[submit->work];
     queue->seen_ns = now_ns;
     if (submit->cost == 0 || ns == 0) return;
     const double measured = (double)ns / (double)submit->cost;
-    const double weight = queue->ns_per_cost > 0 ? SMOOTHING : 1;
-    queue->ns_per_cost += weight * (measured - queue->ns_per_cost);
+    if (*known > 0 && measured > *known && !exact) return;
+    *known += (*known > 0 ? SMOOTHING : 1) * (measured - *known);
+}
+
+VkResult vki_queue_sleep(const vki_queue *queue, uint64_t value, uint64_t timeout_ns)
+{
+    const VkSemaphoreWaitInfo wait = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &queue->timeline,
+        .pValues = &value,
+    };
+    return queue->device->fn.vkWaitSemaphores(queue->device->device, &wait, timeout_ns);
 }
 
 vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns, vklm_error *error,
@@ -133,28 +154,29 @@ vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns
     *done_out = value <= queue->finished;
     if (*done_out) return VKLM_OK;
     TRY(vki_device_usable(device, error));
-    const VkSemaphoreWaitInfo wait = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
-        .semaphoreCount = 1,
-        .pSemaphores = &queue->timeline,
-        .pValues = &value,
-    };
-    const VkResult result = device->fn.vkWaitSemaphores(device->device, &wait, timeout_ns);
+    const VkResult result = vki_queue_sleep(queue, value, timeout_ns);
+    if (timeout_ns) queue->awaited = value;
     TRY(vki_check(device, result, "vkWaitSemaphores", error));
     *done_out = result == VK_SUCCESS;
     const uint64_t now_ns = vki_now_ns();
     while (*done_out && queue->finished < value)
-        learn(queue, submit_of(queue, ++queue->finished), now_ns);
+        learn(queue, ++queue->finished, now_ns);
     return VKLM_OK;
+}
+
+double vki_queue_ns(const vki_queue *queue, vki_work work, uint64_t cost)
+{
+    const double known = queue->ns_per_cost[work];
+    return (known > 0 ? known : GUESSED_NS) * (double)cost;
 }
 
 size_t vki_queue_fit(const vki_queue *queue, const vki_unit *units, size_t count, uint64_t limit_ns)
 {
-    if (queue->ns_per_cost <= 0) return count ? 1 : 0;
     double ns = 0;
     for (size_t i = 0; i < count; i++) {
-        ns += queue->ns_per_cost * (double)units[i].cost;
-        if (ns > (double)limit_ns) return i ? i : 1;
+        ns += vki_queue_ns(queue, units[i].work, units[i].cost);
+        const bool unknown = queue->ns_per_cost[units[i].work] <= 0;
+        if (ns > (double)limit_ns || (unknown && i > 0)) return i ? i : 1;
     }
     return count;
 }

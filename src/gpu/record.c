@@ -66,7 +66,7 @@ static vklm_status cut_units(vki_recording *recording, const vki_plan *plan, uin
             TRY(vki_grow(&recording->device->host, recording->n_units + 1, sizeof *unit, error,
                          &recording->units, &recording->units_capacity));
             unit = &recording->units[recording->n_units++];
-            *unit = (vki_unit){.first = (uint32_t)i};
+            *unit = (vki_unit){.first = (uint32_t)i, .work = recording->work};
         }
         unit->count++;
         unit->cost += cost;

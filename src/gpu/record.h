@@ -10,18 +10,23 @@
 
 #include "gpu/plan.h"
 
+/* Kinds of work whose cost the device's time follows differently: it is learnt for each. */
+typedef enum vki_work { VKI_WORK_PROMPT, VKI_WORK_STEP, VKI_WORK_KINDS } vki_work;
+
 typedef struct vki_unit {
     VkCommandBuffer command;
     VkQueryPool queries;      /* the recording's; of this unit: its begin, and its end last */
     uint32_t query, end_query;
     uint64_t cost;            /* in the cost model's units, see vki_dispatch_cost */
+    vki_work work;
     uint32_t first, count;    /* dispatches of the plan */
 } vki_unit;
 
 typedef struct vki_recording {
     vklm_device *device;      /* borrowed */
     VkCommandPool pool;       /* owned; reset by each record */
-    bool each;                /* set before vki_record: dispatches run one by one, with a timestamp behind each */
+    vki_work work;            /* set before vki_record, as is: */
+    bool each;                /* dispatches run one by one, with a timestamp behind each */
     VkQueryPool queries;      /* owned: timestamps, two a unit or more; none where the device has none */
     uint32_t n_queries;       /* that the query pool has room for */
     vki_unit *units;          /* owned */
@@ -53,6 +58,7 @@ vklm_status vki_unit_ticks(vklm_device *device, const vki_unit *unit, vklm_error
 /* One queue with a timeline; each submit gets the next value. */
 typedef struct vki_submit {
     uint64_t cost, submitted_ns;
+    vki_work work;
     VkQueryPool queries;
     uint32_t begin_query, end_query;
 } vki_submit;
@@ -63,11 +69,12 @@ typedef struct vki_queue {
     vklm_device *device;      /* borrowed */
     VkSemaphore timeline;     /* owned */
     uint64_t submitted, finished;
+    uint64_t awaited;         /* that somebody waited for, so that its end was seen at once */
     uint64_t end_ticks;       /* the device's clock at the last submit's end, where it has one */
     uint64_t seen_ns;         /* when the last submit was seen finished */
     VkCommandBuffer *commands; /* owned scratch of one submit */
     size_t commands_capacity;
-    double ns_per_cost;       /* measured, smoothed; 0: not yet */
+    double ns_per_cost[VKI_WORK_KINDS]; /* measured, smoothed; 0: not yet */
     vki_submit in_flight[VKI_IN_FLIGHT]; /* ring by value */
 } vki_queue;
 
@@ -85,6 +92,12 @@ vklm_status vki_queue_submit(vki_queue *queue, const vki_unit *units, size_t cou
  * timestamps where it has them, else from when the work was seen finished (see queue.c). */
 vklm_status vki_queue_wait(vki_queue *queue, uint64_t value, uint64_t timeout_ns, vklm_error *error,
                            bool *done_out);
+
+/* The wait alone, for any thread: nothing is learnt, and who calls it checks the result. */
+VkResult vki_queue_sleep(const vki_queue *queue, uint64_t value, uint64_t timeout_ns);
+
+/* What so much work takes, as measured so far; before that a guess that is too much for any device. */
+double vki_queue_ns(const vki_queue *queue, vki_work work, uint64_t cost);
 
 /* How many of the units from `units` on fit `limit_ns` of GPU time: at least 1. Starts small where
  * nothing is measured yet. */

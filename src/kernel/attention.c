@@ -83,14 +83,15 @@ static vklm_status merge_splits(vki_kernels *kernels, const vki_attention_args *
     vki_dispatch dispatch = {
         .name = "attention_merge",
         .grid = {h->n_head, args->q.rows, 1},
-        .n_reads = 1, .reads = {partial},
+        .n_reads = 2,
+        .reads = {partial, vki_range_of(args->state, (uint64_t)args->q.rows * VKI_ROW_STATE_BYTES)},
         .n_writes = 1, .writes = {out_range(args)},
         .cost_bytes = partial.end - partial.begin,
     };
     const struct attention_merge_push push = {
         .partial = args->partial, .out_ = args->next.address ? args->next.address : args->out.address,
-        .rows = args->q.rows, .n_head = h->n_head,
-        .out_stride = out_stride(args), .splits = args->splits,
+        .state = args->state, .rows = args->q.rows, .n_head = h->n_head,
+        .out_stride = out_stride(args), .splits = args->splits, .split_keys = args->split_keys,
     };
     TRY(vki_find_pipeline(kernels, "attention_merge", spec, 3, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
@@ -175,7 +176,7 @@ static attention_variant choose_variant(const vki_kernels *kernels, const vki_at
     return (attention_variant){
         "attention",
         {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local), h->d_head, h->pad, h->kv_f32,
-         tile.heads, tile.rows, tile.dims, args->next.int8 && args->splits == 1, tuning->attention_step},
+         tile.heads, tile.rows, tile.dims, args->next.int8, tuning->attention_step},
         10, tile.heads, tile.rows};
 }
 
@@ -194,7 +195,7 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
         .n_reads = 3,
         .reads = {vki_span_range(args->q), vki_cache_range(kernels->layer),
                   vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES)},
-        .n_writes = 1, .writes = {args->splits == 1 ? out_range(args) : partial},
+        .n_writes = args->splits == 1 ? 1 : 2, .writes = {out_range(args), partial},
         .cost_bytes = vki_div_up(rows, v.rows) * seen * h->n_head_kv * h->pad * (h->kv_f32 ? 8 : 4),
         .cost_flops = 4ull * rows * seen * h->n_head * h->d_head,
     };
@@ -203,7 +204,7 @@ vklm_status vki_attention(vki_kernels *kernels, const vki_attention_args *args, 
         .out_ = args->next.address ? args->next.address : args->out.address,
         .rows = rows, .n_head = h->n_head, .n_head_kv = h->n_head_kv, .q_stride = args->q.stride,
         .out_stride = out_stride(args), .page_layer = kernels->layer * h->layer_bytes,
-        .window = args->window, .splits = args->splits,
+        .window = args->window, .splits = args->splits, .split_keys = args->split_keys,
     };
     TRY(vki_find_pipeline(kernels, v.shader, v.spec, v.n_spec, error, &dispatch.pipeline));
     TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));

@@ -177,7 +177,8 @@ typedef struct vki_attention_args {
     uint64_t state;    /* of the first of these rows */
     uint64_t partial;  /* scratch of vki_attention_scratch bytes */
     uint32_t window;
-    uint32_t splits;   /* 1 to VKI_MAX_SPLITS */
+    uint32_t splits;   /* of a row at most, 1 to VKI_MAX_SPLITS */
+    uint32_t split_keys; /* a row has as many as its own keys take, see vki_attention_splits; 0: every row has `splits` */
     uint32_t keys;     /* about how many keys a row sees, for the cost */
     bool one_sequence;
     vki_operand next;  /* of as many rows: the result goes there instead of out */

@@ -230,7 +230,8 @@ static vklm_status attend_and_feed(const vki_pass *pass, const vki_layer *layer,
                       &(vki_attention_args){.heads = heads, .q = q, .out = attended,
                                             .state = a->state.address + (uint64_t)first * VKI_ROW_STATE_BYTES,
                                             .partial = a->partial, .window = layer->window,
-                                            .splits = pass->splits, .keys = pass->keys,
+                                            .splits = pass->splits,
+                                            .split_keys = vki_pass_split_keys(pass), .keys = pass->keys,
                                             .one_sequence = pass->one_sequence},
                       error));
     TRY(add_branch(pass, "attn_out", &layer->o, attended, layer->o_bias, layer->post_attn_norm, x, error));

@@ -45,8 +45,13 @@ typedef struct vki_pass {
     uint32_t rows;          /* T */
     uint32_t n_out;         /* how many of the last rows go on to the head; decode: all */
     uint32_t keys;          /* about how many keys a row sees */
-    uint32_t splits;        /* of the attention */
+    uint32_t splits;        /* of the attention: of the row with most keys; others of several sequences have fewer */
 } vki_pass;
+
+static inline uint32_t vki_pass_split_keys(const vki_pass *pass)
+{
+    return pass->one_sequence ? 0 : pass->kernels->tuning.split_keys;
+}
 
 /* Embedding and all layers; the residual stream of the n_out rows is left in the last rows of x. */
 vklm_status vki_forward_layers(const vki_pass *pass, vklm_error *error);

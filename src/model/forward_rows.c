@@ -100,6 +100,7 @@ static vklm_status attend_and_feed(const vki_pass *pass, const vki_layer *layer,
                       &(vki_attention_args){.heads = *heads, .q = {a->q, pass->rows, h->n_head * heads->pad},
                                             .state = a->state.address, .partial = a->partial,
                                             .window = layer->window, .splits = pass->splits,
+                                            .split_keys = vki_pass_split_keys(pass),
                                             .keys = pass->keys, .one_sequence = pass->one_sequence,
                                             .next = attended},
                       error));

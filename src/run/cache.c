@@ -4,7 +4,7 @@
  * The history is the truth: a cache that is gone is digested again. Pages of a session that generates are never
  * taken from it. What a session submitted last may still be running when it is idle (a step beyond the end): it
  * may write to pages that the session has left, because their next owner's work comes later on the same queue, but
- * not to pages that others share, hence settle().
+ * not to pages that others share, hence vki_session_settle().
  */
 #include "run/engine.h"
 
@@ -13,13 +13,6 @@
 #include "base/checked.h"
 
 enum { LEAST_BORROWED = 16 }; /* tokens: below this, digesting them is as quick as the copy of a page */
-
-/* Waits until nothing of an idle session's work is in flight. */
-static vklm_status settle(vklm_session *session, vklm_error *error)
-{
-    bool done;
-    return vki_queue_wait(&session->model->queue, session->busy_until, UINT64_MAX, error, &done);
-}
 
 static vklm_status refuse_busy(const vklm_session *session, vklm_error *error)
 {
@@ -50,10 +43,8 @@ static void drop(vklm_session *session)
     vki_kv_trim(&session->kv, 0);
 }
 
-vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *error)
+static vklm_status drop_cache(vklm_session *session, vklm_error *error)
 {
-    vki_error_clear(error);
-    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
     TRY(refuse_busy(session, error));
     vklm_session_destroy(&session->spare);
     drop(session);
@@ -62,6 +53,16 @@ vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *error)
     TRY(vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, error, &done));
     vki_cache_return(model);
     return VKLM_OK;
+}
+
+vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *error)
+{
+    vki_error_clear(error);
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = drop_cache(session, error);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
 }
 
 /* ---- Under pressure ------------------------------------------------------------------------------ */
@@ -152,12 +153,8 @@ static vklm_status take(vklm_session *session, vklm_session *from, size_t n, vkl
     return status;
 }
 
-vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error *error, vklm_session **session_out)
+static vklm_status fork_session(vklm_session *session, size_t n_tokens, vklm_error *error, vklm_session **session_out)
 {
-    vki_error_clear(error);
-    if (session_out) *session_out = NULL;
-    if (!session || !session_out)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a fork needs a session and a place to go");
     if (n_tokens > session->n_ids)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "%zu tokens are more than the history's %zu", n_tokens,
                         session->n_ids);
@@ -177,6 +174,18 @@ vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error
     fork->used_ns = session->used_ns;
     *session_out = fork;
     return VKLM_OK;
+}
+
+vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error *error, vklm_session **session_out)
+{
+    vki_error_clear(error);
+    if (session_out) *session_out = NULL;
+    if (!session || !session_out)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a fork needs a session and a place to go");
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = fork_session(session, n_tokens, error, session_out);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
 }
 
 /* Keeps the cache as it is for the case that the history comes back: a reply that is written anew, and then taken
@@ -221,7 +230,7 @@ void vki_cache_borrow(vklm_session *session, const vklm_token *ids, size_t n)
     }
     if (!from) {
         keep_replaced(session, ids, n);
-    } else if (settle(session, NULL) == VKLM_OK) {
+    } else {
         if (from == session->spare && vki_history_grow(from, n, NULL) == VKLM_OK) swap(session, from);
         else (void)take(session, from, most, NULL);
     }

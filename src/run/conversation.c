@@ -241,12 +241,10 @@ static vklm_status set_messages(fitting *f, const vklm_message *messages, size_t
     return VKLM_OK;
 }
 
-vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
-                                  vklm_error *error, size_t *n_reused_out)
+static vklm_status set_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                            vklm_error *error, size_t *n_reused_out)
 {
     size_t reused = 0;
-    vki_error_clear(error);
-    if (n_reused_out) *n_reused_out = 0;
     TRY(check(session, messages, n_messages, error));
     fitting f = {.session = session, .error = error};
     const vklm_status status = set_messages(&f, messages, n_messages, false, &reused);
@@ -270,12 +268,10 @@ static vklm_status reply_text(const vklm_session *session, vklm_error *error, ch
     return vklm_detokenize(session->model->vocab, ids, n, false, error, *text, len, &len);
 }
 
-vklm_status vklm_session_append_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
-                                     vklm_error *error, size_t *n_reused_out)
+static vklm_status append_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                               vklm_error *error, size_t *n_reused_out)
 {
     size_t reused = 0;
-    vki_error_clear(error);
-    if (n_reused_out) *n_reused_out = 0;
     TRY(check(session, messages, n_messages, error));
     const vki_chat *chat = &session->chat;
     if (session->n_ids > 0 && chat->n == 0)
@@ -300,11 +296,42 @@ fail:
     return status;
 }
 
+/* set_chat or append_chat, with the lock. */
+static vklm_status change_chat(vklm_session *session, const vklm_message *messages, size_t n_messages, bool append,
+                               vklm_error *error, size_t *n_reused_out)
+{
+    vki_error_clear(error);
+    if (n_reused_out) *n_reused_out = 0;
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    vki_mutex_lock(&session->model->lock);
+    vklm_status status = vki_session_settle(session, error);
+    if (status == VKLM_OK)
+        status = append ? append_chat(session, messages, n_messages, error, n_reused_out)
+                        : set_chat(session, messages, n_messages, error, n_reused_out);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
+}
+
+vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                                  vklm_error *error, size_t *n_reused_out)
+{
+    return change_chat(session, messages, n_messages, false, error, n_reused_out);
+}
+
+vklm_status vklm_session_append_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                                     vklm_error *error, size_t *n_reused_out)
+{
+    return change_chat(session, messages, n_messages, true, error, n_reused_out);
+}
+
 const vklm_message *vklm_session_chat(const vklm_session *session, size_t *n_out, size_t *n_ids_out)
 {
-    *n_out = session->chat.n;
-    if (n_ids_out) *n_ids_out = session->chat.n_ids;
-    return session->chat.messages;
+    vki_mutex_lock(&session->model->lock);
+    const vki_chat chat = session->chat;
+    vki_mutex_unlock(&session->model->lock);
+    *n_out = chat.n;
+    if (n_ids_out) *n_ids_out = chat.n_ids;
+    return chat.messages;
 }
 
 /* ---- The context's end in a generation ---------------------------------------------------------------------- */
@@ -368,8 +395,7 @@ vklm_status vki_session_overflow(vklm_session *session, vklm_error *error)
     const vklm_status status = make_room(&f);
     free_fitting(&f);
     if (status != VKLM_OK || session->phase == VKI_IDLE) return status;
-    vki_job *job = &session->model->job;
-    if (job->session == session) job->session = NULL; /* drains; another begins with the prompt */
+    vki_session_leave(session); /* another chunk or batch begins with it */
     session->phase = VKI_PREFILL;
     session->pending_at_start = session->n_ids - session->n_cached;
     session->stats.n_prompt = (session->n_drawn ? session->stats.n_prompt : 0) + (uint32_t)session->pending_at_start;

@@ -1,9 +1,11 @@
-/* decode.c - one token at a time: a step is recorded once per form and replayed by one submit.
+/* decode.c - one token at a time for up to VKI_MAX_BATCH sessions: a step is recorded once per form and replayed by
+ * one submit.
  *
- * Where the device draws (greedy, nobody wants logits) the step's last kernel writes the token and moves
- * the row's state on, so the host submits the next step before it has seen the token. Otherwise the
- * head writes logits into host memory, the host draws and writes the row's state anew. A form changes
- * only with the cache type and with powers of two of the context (the attention's splits).
+ * Where the device draws (greedy, nobody wants logits) the step's last kernel writes the tokens and moves the
+ * rows' states on, so the host submits the next step before it has seen them. Otherwise the head writes logits into
+ * host memory, the host draws and writes the states anew. A row's token is the same in every batch: the kernels
+ * give it the bits it has alone, the number of its attention's splits included, which is by its own keys. A form
+ * changes with the number of rows, the cache type and powers of two of the longest context (the splits).
  */
 #include "run/engine.h"
 
@@ -11,27 +13,29 @@
 
 #include "base/checked.h"
 
-vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t keys, vklm_error *error)
+/* ---- Forms --------------------------------------------------------------------------------------- */
+
+vklm_status vki_step_plan(vklm_model *model, const vki_step *step, vklm_error *error)
 {
     const vki_hparams *h = &model->weights.hparams;
     const vki_pass pass = {
         .weights = &model->weights, .activations = &model->decode, .kernels = &model->kernels,
-        .kv_f32 = kv_f32, .rows = 1, .n_out = 1, .keys = keys,
-        .splits = vki_attention_splits(&model->kernels, keys),
+        .kv_f32 = step->kv_f32, .rows = step->rows, .n_out = step->rows, .keys = step->keys,
+        .splits = vki_attention_splits(&model->kernels, step->keys),
     };
     const uint64_t parts = model->decode.partial;
-    vki_span logits = vki_span_rows(model->logits, 0, 1);
-    if (!greedy) logits.address = model->host_logits.address;
+    vki_span logits = vki_span_rows(model->logits, 0, step->rows);
+    if (!step->greedy) logits.address = model->host_logits.address;
     vki_plan_clear(&model->plan);
     model->kernels.plan = &model->plan;
     if (model->rows_fit) {
         TRY(vki_forward_rows(&pass, error));
-        TRY(vki_forward_rows_head(&pass, 0, logits, greedy ? parts : 0, error));
+        TRY(vki_forward_rows_head(&pass, 0, logits, step->greedy ? parts : 0, error));
     } else {
         TRY(vki_forward_layers(&pass, error));
         TRY(vki_forward_head(&pass, 0, logits, error));
     }
-    if (!greedy) return VKLM_OK;
+    if (!step->greedy) return VKLM_OK;
     return vki_advance(&model->kernels,
                        &(vki_advance_args){.logits = logits, .n_vocab = h->n_vocab,
                                            .state = model->decode.state.address, .partial = parts,
@@ -40,106 +44,290 @@ vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t 
                        error);
 }
 
-static vklm_status record_form(vklm_model *model, vki_decode_form *form, vklm_error *error)
+/* The form's step into a recording that is not in flight, in units of about unit_cost; 0: in one. */
+static vklm_status record_step(vklm_model *model, vki_decode_form *form, vki_recording *recording, uint64_t unit_cost,
+                               vklm_error *error)
 {
-    const uint32_t most_keys = form->splits * model->kernels.tuning.split_keys;
-    TRY(vki_step_plan(model, form->kv_f32, form->greedy, most_keys, error));
-    for (uint32_t i = 0; i < VKI_AHEAD; i++) {
-        TRY(vki_recording_init(&form->copies[i], model->device, error));
-        TRY(vki_record(&form->copies[i], &model->plan, 0, error));
+    const vki_step step = {form->rows, form->splits * model->kernels.tuning.split_keys, form->kv_f32, form->greedy};
+    TRY(vki_step_plan(model, &step, error));
+    form->cost = vki_plan_cost(&model->plan);
+    if (!recording->device) {
+        const vklm_status status = vki_recording_init(recording, model->device, error);
+        if (status != VKLM_OK) {
+            vki_recording_free(recording);
+            return status;
+        }
     }
-    return VKLM_OK;
+    recording->work = VKI_WORK_STEP;
+    return vki_record(recording, &model->plan, unit_cost, error);
 }
 
-static vklm_status find_form(vklm_model *model, const vklm_session *session, uint32_t keys,
-                             vklm_error *error, vki_decode_form **out)
+/* A copy of the form's step that is not in flight. */
+static vklm_status find_copy(vklm_model *model, vki_decode_form *form, vklm_error *error, uint32_t *copy)
 {
-    const vki_decode_form wanted = {.greedy = vki_session_device_draws(session),
-                                    .kv_f32 = session->kv_type == VKLM_KV_F32,
+    for (*copy = 0; *copy + 1 < VKI_MOST_AHEAD && form->values[*copy] > model->queue.finished; ++*copy) continue;
+    vki_recording *recording = &form->copies[*copy];
+    return recording->n_units > 0 ? VKLM_OK : record_step(model, form, recording, 0, error);
+}
+
+void vki_form_free(vki_decode_form *form)
+{
+    for (uint32_t i = 0; i < VKI_MOST_AHEAD; i++) vki_recording_free(&form->copies[i]);
+    vki_recording_free(&form->sliced);
+}
+
+/* The form of the batch's next step, where the longest row sees so many keys. */
+static vklm_status find_form(vklm_model *model, uint32_t keys, vklm_error *error, size_t *index)
+{
+    const vki_batch *batch = &model->batch;
+    const vki_decode_form wanted = {.rows = batch->n_rows, .greedy = batch->greedy, .kv_f32 = batch->kv_f32,
                                     .splits = vki_attention_splits(&model->kernels, keys)};
-    for (size_t i = 0; i < model->n_forms; i++) {
-        vki_decode_form *form = &model->forms[i];
-        if (form->greedy == wanted.greedy && form->kv_f32 == wanted.kv_f32 && form->splits == wanted.splits) {
-            *out = form;
+    for (*index = 0; *index < model->n_forms; ++*index) {
+        const vki_decode_form *form = &model->forms[*index];
+        if (form->rows == wanted.rows && form->greedy == wanted.greedy && form->kv_f32 == wanted.kv_f32 &&
+            form->splits == wanted.splits)
             return VKLM_OK;
-        }
     }
     TRY(vki_grow(&model->device->host, model->n_forms + 1, sizeof wanted, error, &model->forms,
                  &model->forms_capacity));
-    vki_decode_form *form = &model->forms[model->n_forms];
+    vki_decode_form *form = &model->forms[model->n_forms++];
     *form = wanted;
-    const vklm_status status = record_form(model, form, error);
-    if (status != VKLM_OK) {
-        for (uint32_t i = 0; i < VKI_AHEAD; i++) vki_recording_free(&form->copies[i]);
-        return status;
+    const vklm_status status = record_step(model, form, &form->copies[0], 0, error);
+    if (status != VKLM_OK) vki_form_free(&model->forms[--model->n_forms]);
+    return status;
+}
+
+/* ---- Who is in the batch --------------------------------------------------------------------------- */
+
+bool vki_session_device_draws(const vklm_session *session)
+{
+    const vklm_sampling *s = &session->sampler.params;
+    return s->temperature < 0 && !session->params.want_logits && s->repeat_penalty == 1 &&
+           s->presence_penalty == 0 && s->frequency_penalty == 0;
+}
+
+/* A model whose steps take the long way has no kernels that give a row the same bits in every batch. */
+static uint32_t most_rows(const vklm_model *model)
+{
+    return model->rows_fit ? VKI_MAX_BATCH : 1;
+}
+
+static bool fits_batch(const vki_batch *batch, const vklm_session *session)
+{
+    return batch->n_rows == 0 || (batch->greedy == vki_session_device_draws(session) &&
+                                  batch->kv_f32 == (session->kv_type == VKLM_KV_F32));
+}
+
+bool vki_batch_has(const vklm_model *model, const vklm_session *session)
+{
+    for (uint32_t r = 0; r < model->batch.n_rows; r++)
+        if (model->batch.rows[r] == session) return true;
+    return false;
+}
+
+/* Whether the batch is to be composed anew: a session left, or another waits that could join, or whose turn it is. */
+static bool is_due(const vklm_model *model)
+{
+    const vki_batch *batch = &model->batch;
+    if (batch->n_rows == 0 || batch->broken) return true;
+    if (batch->next_unit > 0) return false;
+    for (const vklm_session *s = model->sessions; s; s = s->next) {
+        if (s->phase != VKI_DECODE || vki_session_cancelled(s) || vki_batch_has(model, s)) continue;
+        if (batch->steps_submitted >= VKI_TURN_STEPS) return true;
+        if (batch->n_rows < most_rows(model) && fits_batch(batch, s)) return true;
     }
-    model->n_forms++;
-    *out = form;
+    return false;
+}
+
+/* Of those that are not in the batch and may join, the one that has waited longest; or else waited last: so those go
+ * on that were left out a short while ago. */
+static vklm_session *next_row(const vklm_model *model)
+{
+    vklm_session *next = NULL;
+    for (vklm_session *s = model->sessions; s; s = s->next)
+        if (s->phase == VKI_DECODE && !vki_session_cancelled(s) && s->turn < model->turn &&
+            fits_batch(&model->batch, s) &&
+            (!next || s->turn < next->turn || (s->turn == next->turn && s->missed > next->missed)))
+            next = s;
+    return next;
+}
+
+static vklm_status add_row(vklm_model *model, vklm_session *session, vklm_error *error)
+{
+    vki_batch *batch = &model->batch;
+    session->turn = model->turn;
+    TRY(vki_rows_place(session, &model->decode, batch->n_rows, 1, error));
+    batch->greedy = vki_session_device_draws(session);
+    batch->kv_f32 = session->kv_type == VKLM_KV_F32;
+    batch->rows[batch->n_rows++] = session;
     return VKLM_OK;
 }
 
-vklm_status vki_decode_start(vklm_model *model, vklm_session *session, vklm_error *error)
+vklm_status vki_batch_begin(vklm_model *model, vklm_error *error)
 {
-    const uint32_t position = (uint32_t)session->n_ids - 1;
-    TRY(vki_session_reserve(session, position + 1, error));
-    vki_state_write(&model->decode, 0, session->kv.table.address, session->ids[position], position, 0);
-    model->job = (vki_job){.kind = VKI_JOB_DECODE, .session = session};
-    return VKLM_OK;
-}
-
-/* Whether another step may be submitted: its token will be wanted and has a place. */
-static bool wants_step(const vklm_model *model, const vklm_session *session)
-{
-    const vki_job *job = &model->job;
-    const uint32_t ahead = job->in_flight;
-    if (atomic_load_explicit(&session->cancelled, memory_order_relaxed)) return false;
-    if (!vki_session_device_draws(session) && (ahead > 0 || job->steps_taken > 0)) return false;
-    if (session->params.max_tokens && session->n_drawn + ahead >= session->params.max_tokens) return false;
-    return session->n_ids + ahead < session->context;
-}
-
-vklm_status vki_decode_submit(vklm_model *model, uint32_t most_in_flight, vklm_error *error)
-{
-    vki_job *job = &model->job;
-    vklm_session *session = job->session;
-    while (job->in_flight < most_in_flight && wants_step(model, session)) {
-        const uint32_t keys = (uint32_t)session->n_ids + job->in_flight;
-        vki_decode_form *form;
-        TRY(find_form(model, session, keys, error, &form));
-        TRY(vki_session_reserve(session, keys, error));
-        const vki_recording *copy = &form->copies[job->steps_submitted % VKI_AHEAD];
-        TRY(vki_queue_submit(&model->queue, copy->units, copy->n_units, error, &job->values[job->in_flight]));
-        job->in_flight++;
-        job->steps_submitted++;
+    vki_batch *batch = &model->batch;
+    if (batch->in_flight > 0 || !is_due(model)) return VKLM_OK;
+    *batch = (vki_batch){.n_rows = 0};
+    model->turn++;
+    for (vklm_session *s; batch->n_rows < most_rows(model) && (s = next_row(model));) {
+        model->blamed = s;
+        TRY(add_row(model, s, error));
     }
+    model->blamed = NULL;
+    for (vklm_session *s = model->sessions; s; s = s->next)
+        if (s->phase == VKI_DECODE && s->turn < model->turn) s->missed = model->turn;
     return VKLM_OK;
 }
 
-vklm_status vki_draw(vklm_session *session, uint32_t row, vklm_error *error)
+/* ---- Steps ----------------------------------------------------------------------------------------- */
+
+/* Whether every session will want the token of another step, and has a place for it. */
+static bool all_want_step(const vki_batch *batch)
 {
-    vklm_model *model = session->model;
-    const uint32_t n_vocab = model->weights.hparams.n_vocab;
-    const float *logits = (const float *)(const void *)model->host_logits.mapped + (size_t)row * model->logits.stride;
+    const uint32_t ahead = batch->steps_submitted - batch->steps_taken;
+    if (!batch->greedy && ahead > 0) return false;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const vklm_session *s = batch->rows[r];
+        if (vki_session_cancelled(s) || s->n_ids + ahead >= s->context) return false;
+        if (s->params.max_tokens && s->n_drawn + ahead >= s->params.max_tokens) return false;
+    }
+    return true;
+}
+
+static bool any_cancelled(const vki_batch *batch)
+{
+    for (uint32_t r = 0; r < batch->n_rows; r++)
+        if (vki_session_cancelled(batch->rows[r])) return true;
+    return false;
+}
+
+bool vki_batch_has_more(const vklm_model *model)
+{
+    const vki_batch *batch = &model->batch;
+    if (batch->n_rows == 0 || batch->broken) return false;
+    if (batch->next_unit > 0) return !any_cancelled(batch);
+    return !is_due(model) && all_want_step(batch);
+}
+
+/* Pages for the tokens of the next step; *keys of the longest row. */
+static vklm_status reserve_step(vklm_model *model, vklm_error *error, uint32_t *keys)
+{
+    vki_batch *batch = &model->batch;
+    *keys = 0;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        vklm_session *s = batch->rows[r];
+        const uint32_t own = (uint32_t)s->n_ids + batch->steps_submitted - batch->steps_taken;
+        model->blamed = s;
+        TRY(vki_session_reserve(s, own, error));
+        if (!batch->greedy && batch->steps_submitted > 0)
+            TRY(vki_rows_place(s, &model->decode, r, 1, error)); /* the token that the host drew */
+        *keys = (uint32_t)vki_max(*keys, own);
+    }
+    model->blamed = NULL;
+    return VKLM_OK;
+}
+
+static vklm_status submit_units(vklm_model *model, const vki_unit *units, size_t count, bool ends, vklm_error *error)
+{
+    vki_batch *batch = &model->batch;
+    TRY(vki_model_submit(model, units, count, true, ends, error));
+    batch->in_flight++;
+    if (ends) batch->steps_submitted++;
+    for (uint32_t r = 0; r < batch->n_rows; r++) batch->rows[r]->busy_until = model->queue.submitted;
+    return VKLM_OK;
+}
+
+/* More of the step that is submitted in slices. */
+static vklm_status submit_slice(vklm_model *model, const vki_room *room, vklm_error *error, bool *submitted)
+{
+    vki_batch *batch = &model->batch;
+    const vki_recording *sliced = &model->forms[batch->form].sliced;
+    const size_t left = sliced->n_units - batch->next_unit;
+    const vki_unit *units = &sliced->units[batch->next_unit];
+    const size_t count = vki_room_fit(model, room, units, left);
+    if (count == 0) return VKLM_OK;
+    TRY(submit_units(model, units, count, count == left, error));
+    batch->next_unit = count == left ? 0 : batch->next_unit + count;
+    *submitted = true;
+    return VKLM_OK;
+}
+
+vklm_status vki_batch_submit(vklm_model *model, const vki_room *room, vklm_error *error, bool *submitted)
+{
+    vki_batch *batch = &model->batch;
+    uint32_t keys, copy;
+    if (batch->next_unit > 0) return submit_slice(model, room, error, submitted);
+    TRY(reserve_step(model, error, &keys));
+    TRY(find_form(model, keys, error, &batch->form));
+    vki_decode_form *form = &model->forms[batch->form];
+    const double ns = vki_queue_ns(&model->queue, VKI_WORK_STEP, form->cost);
+    if (ns > room->step_ns) {
+        if (batch->in_flight > 0) return VKLM_OK; /* the slices of the step before */
+        if (form->sliced.n_units == 0)
+            TRY(record_step(model, form, &form->sliced, form->cost / VKI_CHUNK_UNITS + 1, error));
+        return submit_slice(model, room, error, submitted);
+    }
+    if (ns > room->left_ns && !room->must) return VKLM_OK;
+    TRY(find_copy(model, form, error, &copy));
+    TRY(submit_units(model, form->copies[copy].units, form->copies[copy].n_units, true, error));
+    form->values[copy] = model->queue.submitted;
+    *submitted = true;
+    return VKLM_OK;
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------------- */
+
+const float *vki_host_logits(const vklm_model *model, bool prompt, uint32_t row)
+{
+    const size_t at = (row + (prompt ? VKI_MAX_BATCH : 0)) * (size_t)model->logits.stride;
+    return (const float *)(const void *)model->host_logits.mapped + at;
+}
+
+vklm_status vki_draw(vklm_session *session, bool prompt, uint32_t row, vklm_error *error)
+{
+    const vklm_model *model = session->model;
     vklm_token id;
-    TRY(vki_sampler_draw(&session->sampler, logits, n_vocab, session->ids, session->n_ids, error, &id));
+    TRY(vki_sampler_draw(&session->sampler, vki_host_logits(model, prompt, row), model->weights.hparams.n_vocab,
+                         session->ids, session->n_ids, error, &id));
     return vki_session_accept(session, id, error);
 }
 
-vklm_status vki_decode_take(vklm_model *model, vklm_error *error)
+/* What the step brought a session. */
+static vklm_status take_row(vklm_model *model, vklm_session *session, uint32_t row, uint32_t slot, vklm_error *error)
 {
-    vki_job *job = &model->job;
-    vklm_session *session = job->session;
-    const uint32_t slot = job->steps_taken++ % VKI_RING_STEPS;
+    const uint32_t n = (uint32_t)session->pending_at_start;
     session->n_cached = session->n_ids;
-    if (vki_session_device_draws(session)) {
+    if (session->n_drawn == 0) /* it digested the prompt's last token */
+        TRY(vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_PROGRESS, .n_done = n, .n_total = n}, error));
+    if (model->batch.greedy) {
         uint32_t id;
-        memcpy(&id, model->ring.mapped + (size_t)slot * VKI_MAX_BATCH * 4, sizeof id);
+        memcpy(&id, model->ring.mapped + ((size_t)slot * VKI_MAX_BATCH + row) * 4, sizeof id);
         return vki_session_accept(session, (vklm_token)id, error);
     }
     if (session->params.want_logits)
         TRY(vki_session_event(session,
                               &(vklm_event){.kind = VKLM_EVENT_LOGITS, .position = (uint32_t)session->n_ids - 1,
-                                            .logits = (const float *)(const void *)model->host_logits.mapped},
+                                            .logits = vki_host_logits(model, false, row)},
                               error));
-    return vki_draw(session, 0, error);
+    return vki_draw(session, false, row, error);
+}
+
+/* A session that fails does not keep the others from their tokens. */
+vklm_status vki_batch_take(vklm_model *model, bool ends, vklm_error *error)
+{
+    vki_batch *batch = &model->batch;
+    vklm_status status = VKLM_OK;
+    batch->in_flight--;
+    if (!ends) return VKLM_OK;
+    const uint32_t slot = batch->steps_taken++ % VKI_RING_STEPS;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        vklm_error failure;
+        vklm_session *session = batch->rows[r];
+        vki_error_clear(&failure);
+        if (!session || take_row(model, session, r, slot, &failure) == VKLM_OK) continue;
+        status = vki_fail(error, failure.status, "%s", failure.text);
+        model->blamed = session;
+        if (session->phase != VKI_IDLE) vki_session_fail(session, &failure);
+    }
+    return status;
 }

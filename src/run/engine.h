@@ -1,12 +1,15 @@
 /* engine.h - the insides of vklm_model and vklm_session: what runs, for whom, and what is in flight.
  *
- * One job runs on a model at a time: a prefill chunk, a group of logit rows, or decode steps of one
- * session. vklm_model_step takes what has finished and submits what comes next; between jobs the next
- * session has its turn. Nothing here blocks but vklm_model_wait and the destroys.
+ * Two kinds of work share a model's queue: a prompt's chunk with the logits of its rows, one at a time, and decode
+ * steps of a batch of up to VKI_MAX_BATCH sessions, a row each. vklm_model_step takes what has finished and submits
+ * more of both, by turns, slices of bounded GPU time. Each kind has activations and row states of its own, so
+ * that a slice of one may run between slices of the other. Nothing here blocks but vklm_model_wait, the blocking
+ * form and the destroys, and they give the model's lock back meanwhile.
  *
- * load.c    vklm_model: load, pipelines, buffers       session.c  history, events, the blocking form
- * prefill.c chunks and logit rows                      decode.c   recorded steps
- * step.c    the turn-taking                            sample.c   drawing a token on the host
+ * load.c    vklm_model: load, pipelines, buffers       session.c  history, generations
+ * prefill.c chunks and logit rows                      events.c   events, and the blocking form
+ * decode.c  batches, recorded steps                    sample.c   drawing a token on the host
+ * step.c    what is submitted when
  * cache.c   caches dropped for space, pages shared     conversation.c  messages, and what does not fit
  * save.c    sessions as bytes, and back               estimate.c  what a load and sessions take
  */
@@ -15,6 +18,7 @@
 
 #include <stdatomic.h>
 
+#include "base/os.h"
 #include "gpu/record.h"
 #include "model/forward.h"
 #include "model/kv.h"
@@ -26,37 +30,74 @@ enum {
     VKI_MAX_CHUNK = 512,       /* rows of a prefill chunk */
     VKI_LOGIT_ROWS = 8,        /* rows of logits the host takes at once */
     VKI_AHEAD = 2,             /* submits in flight: one runs, one waits */
-    VKI_CHUNK_UNITS = 64,      /* command buffers that a chunk is cut into, about */
+    VKI_MOST_AHEAD = 8,        /* with a budget, which may have room for more */
+    VKI_CHUNK_UNITS = 64,      /* command buffers that a chunk is cut into, about; a step that exceeds a budget, too */
+    VKI_TURN_STEPS = 4,        /* of a batch, while other sessions wait for theirs */
 };
 
-/* A decode step recorded once: the same dispatches serve every token until the form changes. */
+/* A decode step recorded once: the same dispatches serve every token of a batch until the form changes. */
 typedef struct vki_decode_form {
+    uint32_t rows;
     bool greedy;               /* the device draws; else logits go to the host */
     bool kv_f32;
     uint32_t splits;
-    vki_recording copies[VKI_AHEAD]; /* a command buffer in flight cannot be submitted again */
+    uint64_t cost;
+    /* A command buffer in flight cannot be submitted again: copies, made as they are needed, and the value of the
+     * submit that each was last in. */
+    vki_recording copies[VKI_MOST_AHEAD];
+    uint64_t values[VKI_MOST_AHEAD];
+    vki_recording sliced;      /* the same in units, made where a step exceeds a budget */
 } vki_decode_form;
 
-typedef enum vki_job_kind { VKI_JOB_NONE, VKI_JOB_CHUNK, VKI_JOB_LOGITS, VKI_JOB_DECODE } vki_job_kind;
+typedef enum vki_job_kind { VKI_JOB_NONE, VKI_JOB_CHUNK, VKI_JOB_LOGITS } vki_job_kind;
 
-/* What the device works on now. */
+/* The prompt under way. */
 typedef struct vki_job {
     vki_job_kind kind;
     vklm_session *session;     /* borrowed; NULL once the session gave up on the results */
-    uint32_t rows, n_out;      /* of a chunk */
+    uint32_t rows, n_out;      /* of the chunk; of its last rows those whose logits are wanted */
     uint32_t next_row;         /* of the rows wanted, the first whose logits are not yet made */
-    uint32_t group;            /* rows of the logits group in flight */
+    uint32_t group;            /* rows of the logits group under way */
+    bool recorded;             /* what is to be submitted next; a group of logits waits for events to be taken */
     size_t next_unit;          /* of the recording, not yet submitted */
-    uint32_t steps_submitted, steps_taken; /* of decode */
-    uint64_t values[VKI_AHEAD];
-    uint32_t in_flight;        /* values[0 .. in_flight), oldest first */
+    uint32_t in_flight;        /* submits */
 } vki_job;
+
+/* The sessions that decode together. Their row states are written where the batch is composed, and only the device
+ * moves them on (where it draws), so a batch whose sessions change is composed anew, once nothing of it is in flight. */
+typedef struct vki_batch {
+    vklm_session *rows[VKI_MAX_BATCH]; /* borrowed; NULL once it gave up: the row runs on in what is in flight */
+    uint32_t n_rows;           /* 0: no batch */
+    bool greedy, kv_f32;       /* what the sessions have in common */
+    bool broken;               /* a session left */
+    uint32_t steps_submitted, steps_taken;
+    size_t form, next_unit;    /* of a step that is submitted in slices: its form, the next unit; 0: there is none */
+    uint32_t in_flight;        /* submits */
+} vki_batch;
+
+/* A submit under way, of the job or of the batch. */
+typedef struct vki_flight {
+    uint64_t value;
+    double ns;                 /* that it takes, as expected */
+    bool decode, ends;         /* of the batch; the last slice of a step */
+} vki_flight;
+
+/* What may be submitted now. */
+typedef struct vki_room {
+    double submit_ns;          /* a submit; a whole step may take more: */
+    double step_ns;
+    double left_ns;            /* all that is submitted from here on */
+    bool must;                 /* nothing is in flight: at least one unit goes, however long it takes */
+} vki_room;
 
 struct vklm_model {
     vklm_device *device;       /* borrowed */
+    vki_mutex lock;            /* held by every public call on the model or a session of it, not while it waits */
+    vki_signal changed;        /* raised where a thread may wait for what another brought or took */
     vki_weights weights;
     vklm_vocab *vocab;         /* owned, or NULL for the reason in no_vocab */
     char no_vocab[VKLM_ERROR_TEXT_SIZE];
+    size_t longest_text;       /* of a token, in bytes */
     vklm_sampling recommended; /* by the file; zeros where it says nothing */
     uint32_t threads;          /* that a load may use, the caller's included */
     vki_pipelines pipelines;
@@ -68,19 +109,27 @@ struct vklm_model {
     vki_kv_pool kv_pools[2];   /* by vklm_kv_type */
     bool kv_loose;             /* pages that nobody holds are to go back to the device, once it has finished with them */
     vki_pool logits_pool;
-    vki_span logits;           /* on the device: [VKI_MAX_BATCH][V] */
-    vki_buffer host_logits;    /* [VKI_LOGIT_ROWS][V], written by the head itself */
-    vki_buffer ring;           /* u32 [VKI_RING_STEPS][VKI_MAX_BATCH] */
+    vki_span logits;           /* on the device: [VKI_MAX_BATCH][V] of a step, [V] of a prompt's last token */
+    vki_buffer host_logits;    /* [VKI_MAX_BATCH] of a step, [VKI_LOGIT_ROWS] of a prompt; written by the head itself */
+    vki_buffer ring;           /* u32 [VKI_RING_STEPS][VKI_MAX_BATCH] of steps; as much again of prompts */
     vki_recording recording;   /* of the chunk or logits group under way */
     vki_decode_form *forms;    /* owned */
     size_t n_forms, forms_capacity;
     vki_job job;
+    vki_batch batch;
+    vki_flight flights[VKI_MOST_AHEAD]; /* oldest first */
+    uint32_t n_flights;
+    bool step_was_last;        /* submitted */
+    vklm_session *blamed;      /* whose work is done now; NULL: the batch's */
     vklm_session *sessions;    /* linked, borrowed */
-    vklm_session *last_turn;   /* who ran last; may be NULL */
+    uint64_t turn;             /* counts batches and chunks */
     bool rows_fit;             /* decode and short prompts run vki_forward_rows */
     bool kv_f32_ready;         /* pipelines for f32 caches exist */
     uint64_t model_print, vocab_print; /* what a saved session must agree with: save.c */
 };
+
+/* Bytes that vki_utf8_push may write for so many of a token. */
+#define VKI_TEXT_ROOM(len) (3 * ((len) + 3))
 
 typedef enum vki_phase { VKI_IDLE, VKI_PREFILL, VKI_DECODE } vki_phase;
 
@@ -106,7 +155,7 @@ struct vklm_session {
     vklm_kv_type kv_type;
     bool ids_only;
     vki_kv kv;
-    uint64_t busy_until;       /* of the queue, while idle: what may still read and write the cache */
+    uint64_t busy_until;       /* the last submit that works for it, and so reads and writes the cache */
     uint64_t used_ns;          /* when it last began or ended a generation */
     vklm_session *spare;       /* owned: holds what set_ids replaced last; or NULL */
 
@@ -117,6 +166,7 @@ struct vklm_session {
     uint32_t n_untold_messages, n_untold_tokens; /* dropped, of which no event has told yet */
 
     vki_phase phase;
+    uint64_t turn, missed;     /* its last one, and the last that it had to miss; who waits longest has the next */
     vklm_generate_params params;
     vki_sampler sampler;
     uint32_t n_drawn;          /* tokens of this generation */
@@ -127,6 +177,9 @@ struct vklm_session {
     size_t n_events, first_event, events_capacity;
     char *text;                /* owned: texts of the queued events */
     size_t text_len, text_capacity;
+    char *taken_text;          /* owned: of the event that was taken last */
+    size_t taken_capacity;
+    float *taken_logits;       /* owned: likewise, [V], where a generation wanted logits */
     /* The event behind the queue, or of kind NONE. It has a place of its own, so that a generation ends with
      * it also where the host has no memory left. */
     vklm_event done;
@@ -152,24 +205,34 @@ void vki_model_make_kv_pools(vklm_model *model);
 /* Makes every pipeline that sessions with an f32 cache need; the load made those for f16. */
 vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error);
 
+/* ---- step.c: with the lock held, which a wait for the device gives back meanwhile ---- */
+vklm_status vki_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error);
+vklm_status vki_model_sleep(vklm_model *model, uint64_t value, uint64_t timeout_ns, vklm_error *error);
+/* A submit of `count` units for the job or the batch; ends: the last of its step. */
+vklm_status vki_model_submit(vklm_model *model, const vki_unit *units, size_t count, bool decode, bool ends,
+                             vklm_error *error);
+/* Of these units as many as there is room for; 0 where that is none. */
+size_t vki_room_fit(const vklm_model *model, const vki_room *room, const vki_unit *units, size_t count);
+/* Of the sessions with `phase` that are not cancelled, the one that waits longest; NULL: none. */
+vklm_session *vki_next_turn(const vklm_model *model, vki_phase phase);
+
 /* ---- session.c ---- */
 /* Fills *own and the session's settings from params; INVALID_ARGUMENT names the value that is out of range. */
 vklm_status vki_session_read_params(vklm_session *session, const vklm_session_params *params, vklm_error *error,
                                     vklm_session_params *own);
 /* All device memory that a session begins with, of its model, context and kv_type; on a device that only counts, too. */
 vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error);
-/* Queues an event without text. */
-vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error);
+/* Waits until no submit in flight works for the session: its cache may then change. Other threads may have called
+ * meanwhile, so it is the first thing that a call does. */
+vklm_status vki_session_settle(vklm_session *session, vklm_error *error);
+/* What is submitted for it drains, and nothing more is. */
+void vki_session_leave(vklm_session *session);
+bool vki_session_cancelled(const vklm_session *session);
 /* A token was drawn: history, text, event, and the end where it is one. On failure nothing has changed. */
 vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error *error);
-/* The DONE event; the session is idle again, and the job that worked for it drains. */
+/* The DONE event; the session is idle again, and what works for it drains. */
 void vki_session_finish(vklm_session *session, vklm_done_reason reason);
 void vki_session_fail(vklm_session *session, const vklm_error *failure);
-/* Whether LOGITS events of any session wait to be taken: host_logits, which they point to, must not be
- * written. */
-bool vki_logits_wait(const vklm_model *model);
-/* Greedy without penalties, and nobody wants logits: the device can draw. */
-bool vki_session_device_draws(const vklm_session *session);
 
 /* Makes these ids the history, with as much of the cache as still holds; returns how many of them that is. There
  * is room for n. */
@@ -178,6 +241,15 @@ vklm_status vki_history_grow(vklm_session *session, size_t n, vklm_error *error)
 /* Ids that are to follow the first n_kept of an idle session's history. */
 vklm_status vki_history_check(const vklm_session *session, size_t n_kept, const vklm_token *ids, size_t n,
                               vklm_error *error);
+
+/* ---- events.c ---- */
+/* Queues an event without text. */
+vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error);
+/* The token that is next in the history; as much of its text as makes whole characters goes with it. */
+vklm_status vki_session_token_event(vklm_session *session, vklm_token id, const vki_string *text, vklm_error *error);
+/* Whether LOGITS events of any session wait to be taken: host_logits, which they point to, must not be
+ * written. */
+bool vki_logits_wait(const vklm_model *model);
 
 /* ---- cache.c ---- */
 /* vki_kv_reserve; where the device has no memory left, idle sessions lose their caches to this one. */
@@ -199,32 +271,47 @@ vklm_status vki_chat_copy(const vklm_message *messages, size_t n, const vki_host
 /* The context's end in a generation: drops what the session's policy says and has the rest digested, or ends it. */
 vklm_status vki_session_overflow(vklm_session *session, vklm_error *error);
 
-/* ---- prefill.c, decode.c: start a job, take what finished, submit more ---- */
+/* ---- prefill.c: the job ---- */
 typedef struct vki_chunk {
     bool kv_f32;
     uint32_t depth, rows, n_out; /* keys before it, rows, the last of them whose logits are wanted */
 } vki_chunk;
-/* A place in the cache and the state, in rows of the activations, of the first `rows` pending ids. */
-vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t rows, vklm_error *error);
+/* A place in the cache and the state, in rows of the activations from `first` on, of the first `rows` pending ids. */
+vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t first, uint32_t rows,
+                           vklm_error *error);
 /* The plan of a chunk's layers; and, added to model->plan, of the logits of `group` of its rows from `row` on:
  * greedy: the device draws from them, else they go to the host. */
 vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error *error);
 vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool greedy,
                             vklm_error *error);
-vklm_status vki_chunk_start(vklm_model *model, vklm_session *session, vklm_error *error);
-vklm_status vki_chunk_submit(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error);
-/* All of the chunk has finished. */
-vklm_status vki_chunk_done(vklm_model *model, vklm_error *error);
-/* The next group of logit rows of a chunk that has finished. */
-vklm_status vki_logits_start(vklm_model *model, vklm_error *error);
-vklm_status vki_logits_done(vklm_model *model, vklm_error *error);
-/* The plan of one decode step that sees `keys` keys. */
-vklm_status vki_step_plan(vklm_model *model, bool kv_f32, bool greedy, uint32_t keys, vklm_error *error);
-vklm_status vki_decode_start(vklm_model *model, vklm_session *session, vklm_error *error);
-vklm_status vki_decode_submit(vklm_model *model, uint32_t most_in_flight, vklm_error *error);
-/* The oldest step in flight has finished. */
-vklm_status vki_decode_take(vklm_model *model, vklm_error *error);
-/* Draws from logits row `row` of host_logits and accepts. */
-vklm_status vki_draw(vklm_session *session, uint32_t row, vklm_error *error);
+/* Begins a chunk where a session waits for one, or the logits that are due: records it. room: what it may take, for
+ * the size of chunk and units. */
+vklm_status vki_job_begin(vklm_model *model, const vki_room *room, vklm_error *error);
+bool vki_job_has_more(const vklm_model *model);
+vklm_status vki_job_submit(vklm_model *model, const vki_room *room, vklm_error *error, bool *submitted);
+/* The oldest submit has finished. */
+vklm_status vki_job_take(vklm_model *model, vklm_error *error);
+
+/* ---- decode.c: the batch ---- */
+/* Greedy without penalties, and nobody wants logits: the device can draw. The sessions of a batch agree in this. */
+bool vki_session_device_draws(const vklm_session *session);
+/* What one decode step is made of: rows that see up to `keys` keys. */
+typedef struct vki_step {
+    uint32_t rows, keys;
+    bool kv_f32, greedy;
+} vki_step;
+vklm_status vki_step_plan(vklm_model *model, const vki_step *step, vklm_error *error);
+void vki_form_free(vki_decode_form *form);
+bool vki_batch_has(const vklm_model *model, const vklm_session *session);
+/* Composes the batch anew where that is due and nothing of it is in flight. */
+vklm_status vki_batch_begin(vklm_model *model, vklm_error *error);
+bool vki_batch_has_more(const vklm_model *model);
+vklm_status vki_batch_submit(vklm_model *model, const vki_room *room, vklm_error *error, bool *submitted);
+/* The oldest submit has finished; `ends`: and with it a step. */
+vklm_status vki_batch_take(vklm_model *model, bool ends, vklm_error *error);
+/* Logits for the host: row `row` of the last step, or of the prompt's group. */
+const float *vki_host_logits(const vklm_model *model, bool prompt, uint32_t row);
+/* Draws from them and accepts. */
+vklm_status vki_draw(vklm_session *session, bool prompt, uint32_t row, vklm_error *error);
 
 #endif

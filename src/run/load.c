@@ -42,9 +42,11 @@ static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
 {
     TRY(plan_prompt(model, model->chunk_rows, kv_f32, error));
     TRY(plan_long_prompt(model, kv_f32, error));
-    for (uint32_t splits = VKI_MAX_SPLITS; splits > 0; splits /= 2)
-        for (int greedy = 0; greedy < 2; greedy++)
-            TRY(vki_step_plan(model, kv_f32, greedy, splits * model->kernels.tuning.split_keys, error));
+    for (uint32_t rows = model->rows_fit ? VKI_MAX_BATCH : 1; rows > 0; rows /= 2)
+        for (uint32_t form = 0; form < 4; form++) {
+            const uint32_t keys = (form & 1 ? VKI_MAX_SPLITS : 1) * model->kernels.tuning.split_keys;
+            TRY(vki_step_plan(model, &(vki_step){rows, keys, kv_f32, form / 2}, error));
+        }
     for (uint32_t rows = VKI_LOGIT_ROWS; rows < model->chunk_rows; rows *= 2)
         for (uint32_t more = 0; more < 2; more++) TRY(plan_prompt(model, rows + more, kv_f32, error));
     for (uint32_t rows = 1; rows <= VKI_LOGIT_ROWS; rows++) TRY(plan_prompt(model, rows, kv_f32, error));
@@ -114,6 +116,8 @@ static vklm_status read_vocab(vklm_model *model, const vki_gguf *gguf, vklm_erro
                  status == VKLM_OK ? "the file has no tokenizer" : why.text);
         vki_log(host, VKLM_LOG_WARNING, "no text, only ids: %s", model->no_vocab);
     }
+    for (uint32_t id = 0; model->vocab && id < vklm_vocab_size(model->vocab); id++)
+        model->longest_text = vki_max(model->longest_text, vki_vocab_token_text(model->vocab, (vklm_token)id).len);
     return VKLM_OK;
 }
 
@@ -134,14 +138,14 @@ vklm_status vki_model_take_memory(vklm_model *model, vklm_error *error)
     TRY(vki_activations_init(&model->prefill, device, h, model->chunk_rows, 1, error));
     TRY(vki_activations_init(&model->decode, device, h, VKI_MAX_BATCH, VKI_MAX_SPLITS, error));
     const uint32_t stride = (uint32_t)vki_round_up(h->n_vocab, 32);
-    const uint64_t logits_bytes = (uint64_t)VKI_MAX_BATCH * stride * 4;
+    const uint64_t logits_bytes = (uint64_t)(VKI_MAX_BATCH + 1) * stride * 4;
     vki_slice slice;
     vki_pool_init(&model->logits_pool, device, "the logits", logits_bytes);
     TRY(vki_pool_take(&model->logits_pool, logits_bytes, error, &slice));
-    model->logits = (vki_span){slice.address, VKI_MAX_BATCH, stride};
-    TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, (uint64_t)VKI_LOGIT_ROWS * stride * 4,
+    model->logits = (vki_span){slice.address, VKI_MAX_BATCH + 1, stride};
+    TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, (uint64_t)(VKI_MAX_BATCH + VKI_LOGIT_ROWS) * stride * 4,
                           "the logits for the host", error, &model->host_logits));
-    TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, VKI_RING_STEPS * VKI_MAX_BATCH * 4,
+    TRY(vki_buffer_create(device, VKI_MEMORY_READBACK, 2 * VKI_RING_STEPS * VKI_MAX_BATCH * 4,
                           "the token ring", error, &model->ring));
     vki_model_make_kv_pools(model);
     return VKLM_OK;
@@ -251,8 +255,10 @@ vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params
     vki_plan_init(&model->plan, &device->host);
     vki_pipelines_init(&model->pipelines, device);
     vki_kernels_init(&model->kernels, &model->pipelines, &device->limits, own.precision == VKLM_PRECISION_HIGH);
-    const vklm_status status =
-        load(&(load_state){.model = model, .params = &own, .input = input, .began_ns = vki_now_ns()}, error);
+    vklm_status status = vki_mutex_init(&model->lock, error);
+    if (status == VKLM_OK) status = vki_signal_init(&model->changed, error);
+    if (status == VKLM_OK)
+        status = load(&(load_state){.model = model, .params = &own, .input = input, .began_ns = vki_now_ns()}, error);
     if (status != VKLM_OK) {
         vklm_model_destroy(&model);
         return status;
@@ -267,14 +273,15 @@ void vklm_model_destroy(vklm_model **handle)
     if (!model) return;
     const vki_host *host = &model->device->host;
     vki_queue_free(&model->queue); /* waits for what is in flight */
-    for (size_t f = 0; f < model->n_forms; f++)
-        for (uint32_t i = 0; i < VKI_AHEAD; i++) vki_recording_free(&model->forms[f].copies[i]);
+    for (size_t f = 0; f < model->n_forms; f++) vki_form_free(&model->forms[f]);
     vki_release(host, &model->forms);
     vki_recording_free(&model->recording);
     vki_plan_free(&model->plan);
     vki_pipelines_free(&model->pipelines);
     vki_model_give_memory(model);
     vklm_vocab_destroy(&model->vocab);
+    vki_signal_free(&model->changed);
+    vki_mutex_free(&model->lock);
     vki_release(host, handle);
 }
 

@@ -15,7 +15,7 @@ vklm_status vki_tokens_plan(const vki_tokens *tokens, vklm_error *error, uint32_
     vklm_model *model = tokens->model;
     *rows_out = (uint32_t)vki_min(tokens->n, tokens->chunk);
     if (tokens->n == 1)
-        return vki_step_plan(model, tokens->kv_f32, tokens->greedy, tokens->depth + 1, error);
+        return vki_step_plan(model, &(vki_step){1, tokens->depth + 1, tokens->kv_f32, tokens->greedy}, error);
     const bool last = *rows_out == tokens->n;
     const vki_chunk chunk = {tokens->kv_f32, tokens->depth, *rows_out, last};
     TRY(vki_chunk_plan(model, &chunk, error));
@@ -37,7 +37,7 @@ vklm_status vki_tokens_pending(vklm_session *session, vklm_error *error, vki_tok
 vklm_status vki_tokens_place(const vki_tokens *tokens, vklm_session *session, uint32_t rows, vklm_error *error)
 {
     vklm_model *model = tokens->model;
-    return vki_rows_place(session, tokens->n == 1 ? &model->decode : &model->prefill, rows, error);
+    return vki_rows_place(session, tokens->n == 1 ? &model->decode : &model->prefill, 0, rows, error);
 }
 
 /* ---- Timing ------------------------------------------------------------------------------------ */
@@ -55,6 +55,8 @@ static vklm_status come_to_rest(vklm_model *model, vklm_error *error)
     TRY(vki_device_usable(model->device, error));
     TRY(vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, error, &done));
     model->job = (vki_job){.kind = VKI_JOB_NONE};
+    model->batch = (vki_batch){.n_rows = 0};
+    model->n_flights = 0;
     return VKLM_OK;
 }
 
@@ -183,10 +185,13 @@ vklm_status vklm_model_plan(vklm_model *model, const vklm_plan_params *params, v
     if (n > context || own.depth > context - n)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "%u tokens behind %u others are more than the model's %u", n,
                         own.depth, context);
-    TRY(come_to_rest(model, error));
     const vki_tokens tokens = {.model = model, .kv_f32 = own.kv == VKLM_KV_F32, .greedy = true,
                                .depth = own.depth, .n = n, .chunk = model->chunk_rows};
-    return show_plan(tokens, &(visitor){.visit = own.visit, .user = own.user}, error);
+    vki_mutex_lock(&model->lock);
+    vklm_status status = come_to_rest(model, error);
+    if (status == VKLM_OK) status = show_plan(tokens, &(visitor){.visit = own.visit, .user = own.user}, error);
+    vki_mutex_unlock(&model->lock);
+    return status;
 }
 
 static vklm_status profile_pending(vki_profiler *profiler, vklm_session *session, visitor *v, vklm_error *error)
@@ -214,9 +219,11 @@ vklm_status vklm_session_profile(vklm_session *session, const vklm_profile_param
     if (!session || !own.visit)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a profile needs a session and a function that visits it");
     vki_profiler profiler;
+    vki_mutex_lock(&session->model->lock);
     vklm_status status = vki_profiler_init(&profiler, session->model, error);
     if (status == VKLM_OK)
         status = profile_pending(&profiler, session, &(visitor){.visit = own.visit, .user = own.user}, error);
     vki_profiler_free(&profiler);
+    vki_mutex_unlock(&session->model->lock);
     return status;
 }

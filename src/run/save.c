@@ -195,13 +195,9 @@ static uint8_t *write_history(const vklm_session *session, uint8_t *to)
     return to;
 }
 
-vklm_status vklm_session_save(vklm_session *session, unsigned flags, vklm_error *error, void *bytes, size_t capacity,
-                              size_t *size_out)
+static vklm_status save(vklm_session *session, unsigned flags, vklm_error *error, void *bytes, size_t capacity,
+                        size_t *size_out)
 {
-    vki_error_clear(error);
-    if (size_out) *size_out = 0;
-    if (!session || !size_out || (flags & ~(unsigned)VKLM_SAVE_CACHE))
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, no place for the size, or unknown flags %#x", flags);
     const vki_chat *chat = &session->chat;
     saved s = {.vocab_print = session->model->vocab_print, .model_print = session->model->model_print, .flags = flags,
                .n_ids = (uint32_t)session->n_ids, .n_chat_ids = (uint32_t)chat->n_ids, .n_messages = (uint32_t)chat->n,
@@ -221,6 +217,19 @@ vklm_status vklm_session_save(vklm_session *session, unsigned flags, vklm_error 
     TRY(move_cache(session, &s, NULL, at, error));
     vki_store64(at + s.cache_bytes, vki_hash(bytes, (size_t)s.size - CHECK_BYTES, 0));
     return VKLM_OK;
+}
+
+vklm_status vklm_session_save(vklm_session *session, unsigned flags, vklm_error *error, void *bytes, size_t capacity,
+                              size_t *size_out)
+{
+    vki_error_clear(error);
+    if (size_out) *size_out = 0;
+    if (!session || !size_out || (flags & ~(unsigned)VKLM_SAVE_CACHE))
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, no place for the size, or unknown flags %#x", flags);
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = save(session, flags, error, bytes, capacity, size_out);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
 }
 
 /* ---- Loading ------------------------------------------------------------------------------------------------- */
@@ -337,12 +346,10 @@ static bool cache_fits(const vklm_session *session, const saved *s)
            memcmp(own.values, s->geometry.values, sizeof own.values) == 0;
 }
 
-vklm_status vklm_session_load(vklm_session *session, const void *bytes, size_t size, vklm_error *error,
-                              size_t *n_reused_out)
+static vklm_status load(vklm_session *session, const void *bytes, size_t size, vklm_error *error,
+                        size_t *n_reused_out)
 {
-    vki_error_clear(error);
-    if (n_reused_out) *n_reused_out = 0;
-    if (!session || !bytes) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no bytes to load");
+    TRY(vki_session_settle(session, error));
     TRY(vki_history_check(session, 0, NULL, 0, error));
     const vki_host *host = &session->model->device->host;
     saved s = {0};
@@ -370,5 +377,17 @@ vklm_status vklm_session_load(vklm_session *session, const void *bytes, size_t s
 fail:
     vki_release(host, &ids);
     vki_chat_free(&chat, host);
+    return status;
+}
+
+vklm_status vklm_session_load(vklm_session *session, const void *bytes, size_t size, vklm_error *error,
+                              size_t *n_reused_out)
+{
+    vki_error_clear(error);
+    if (n_reused_out) *n_reused_out = 0;
+    if (!session || !bytes) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no bytes to load");
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = load(session, bytes, size, error, n_reused_out);
+    vki_mutex_unlock(&session->model->lock);
     return status;
 }

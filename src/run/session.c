@@ -1,4 +1,4 @@
-/* session.c - vklm_session: the history, which is the truth, and the events of a generation.
+/* session.c - vklm_session: the history, which is the truth, and the beginning and the ends of a generation.
  *
  * ids[0 .. n_cached) are in the KV cache, the rest is pending. Changing the history only moves these two
  * numbers; the cache is digested again by the next generation.
@@ -51,13 +51,9 @@ vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error)
     return vki_kv_init(&session->kv, &session->model->kv_pools[session->kv_type], session->context, error);
 }
 
-vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
-                                vklm_session **session_out)
+static vklm_status create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
+                          vklm_session **session_out)
 {
-    vki_error_clear(error);
-    if (session_out) *session_out = NULL;
-    if (!model || !session_out)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
     TRY(vki_device_usable(model->device, error));
     vklm_session *session;
     TRY(vki_alloc(&model->device->host, 1, sizeof *session, error, &session));
@@ -76,32 +72,64 @@ vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *pa
     return VKLM_OK;
 }
 
+vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
+                                vklm_session **session_out)
+{
+    vki_error_clear(error);
+    if (session_out) *session_out = NULL;
+    if (!model || !session_out)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
+    vki_mutex_lock(&model->lock);
+    const vklm_status status = create(model, params, error, session_out);
+    vki_mutex_unlock(&model->lock);
+    return status;
+}
+
+/* Nothing more is done for it; see vki_job and vki_batch. */
+void vki_session_leave(vklm_session *session)
+{
+    vklm_model *model = session->model;
+    if (model->job.session == session) model->job.session = NULL;
+    for (uint32_t r = 0; r < model->batch.n_rows; r++)
+        if (model->batch.rows[r] == session) {
+            model->batch.rows[r] = NULL;
+            model->batch.broken = true;
+        }
+}
+
+vklm_status vki_session_settle(vklm_session *session, vklm_error *error)
+{
+    vklm_model *model = session->model;
+    return model->device->lost ? VKLM_OK : vki_model_sleep(model, session->busy_until, UINT64_MAX, error);
+}
+
 void vklm_session_destroy(vklm_session **handle)
 {
     vklm_session *session = handle ? *handle : NULL;
     if (!session) return;
     vklm_model *model = session->model;
     const vki_host *host = &model->device->host;
+    vki_mutex_lock(&model->lock);
     vklm_session_destroy(&session->spare);
-    /* A job that drains no longer says whose it was; its kernels may still read our page table. */
-    bool done;
-    if (model->job.session == session) model->job.session = NULL;
-    if (!model->job.session && model->job.in_flight > 0)
-        (void)vki_queue_wait(&model->queue, model->queue.submitted, UINT64_MAX, NULL, &done);
+    vki_session_leave(session); /* what drains no longer says whose it was; its kernels may still read our page table */
+    session->phase = VKI_IDLE;
+    (void)vki_session_settle(session, NULL);
     for (vklm_session **s = &model->sessions; *s; s = &(*s)->next)
         if (*s == session) {
             *s = session->next;
             break;
         }
-    if (model->last_turn == session) model->last_turn = NULL;
     vki_kv_free(&session->kv);
     vki_chat_free(&session->chat, host);
     vki_sampler_free(&session->sampler);
     vki_release(host, &session->ids);
     vki_release(host, &session->events);
     vki_release(host, &session->text);
+    vki_release(host, &session->taken_text);
+    vki_release(host, &session->taken_logits);
     vki_release(host, handle);
     vki_cache_return(model);
+    vki_mutex_unlock(&model->lock);
 }
 
 /* ---- History ---------------------------------------------------------------------------------- */
@@ -142,12 +170,10 @@ size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n)
     return common;
 }
 
-vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
-                                 size_t *n_reused_out)
+static vklm_status set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
+                           size_t *n_reused_out)
 {
-    vki_error_clear(error);
-    if (n_reused_out) *n_reused_out = 0;
-    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    TRY(vki_session_settle(session, error)); /* a step that was ahead of the last token may still run */
     TRY(vki_history_check(session, 0, ids, n, error));
     TRY(vki_history_grow(session, n, error));
     vki_cache_borrow(session, ids, n);
@@ -157,10 +183,20 @@ vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, s
     return VKLM_OK;
 }
 
-vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error)
+vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
+                                 size_t *n_reused_out)
 {
     vki_error_clear(error);
+    if (n_reused_out) *n_reused_out = 0;
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = set_ids(session, ids, n, error, n_reused_out);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
+}
+
+static vklm_status append_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error)
+{
     TRY(vki_history_check(session, session->n_ids, ids, n, error));
     TRY(vki_history_grow(session, session->n_ids + n, error));
     if (n) memcpy(session->ids + session->n_ids, ids, n * sizeof *ids);
@@ -168,26 +204,51 @@ vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids
     return VKLM_OK;
 }
 
+vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error)
+{
+    vki_error_clear(error);
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = append_ids(session, ids, n, error);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
+}
+
 const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out)
 {
+    vki_mutex_lock(&session->model->lock);
+    const vklm_token *ids = session->ids;
     *n_out = session->n_ids;
-    return session->ids;
+    vki_mutex_unlock(&session->model->lock);
+    return ids;
 }
 
 /* ---- Generation ------------------------------------------------------------------------------- */
 
-vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
+/* Room for all that the generation may bring, so that nothing that a caller holds moves while it runs. */
+static vklm_status reserve(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
 {
-    vki_error_clear(error);
-    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
-    vklm_generate_params own;
-    TRY(vki_params(&own, sizeof own, params, "vklm_generate_params", error));
+    const vki_host *host = &session->model->device->host;
+    const size_t most = params->max_tokens ? session->n_ids + params->max_tokens : session->context;
+    TRY(vki_grow(host, vki_min(most, session->context), sizeof *session->ids, error, &session->ids,
+                 &session->ids_capacity));
+    TRY(vki_grow(host, VKI_TEXT_ROOM(session->model->longest_text), 1, error, &session->taken_text,
+                 &session->taken_capacity));
+    if (!params->want_logits || session->taken_logits) return VKLM_OK;
+    return vki_alloc(host, session->model->weights.hparams.n_vocab, sizeof *session->taken_logits, error,
+                     &session->taken_logits);
+}
+
+static vklm_status generate(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
+{
+    const vklm_generate_params own = *params;
     if (session->phase != VKI_IDLE)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the session is generating already");
     if (session->n_ids == 0)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the history is empty: set or append ids first");
     vklm_sampling sampling;
     TRY(vki_sampling_resolve(&own.sampling, &session->model->recommended, error, &sampling));
+    TRY(reserve(session, &own, error));
     vki_sampler_start(&session->sampler, &session->model->device->host, &sampling);
     /* The logits of the last token are needed: it is digested again where the cache holds all. */
     if (session->n_cached == session->n_ids) vki_kv_trim(&session->kv, (uint32_t)--session->n_cached);
@@ -217,24 +278,28 @@ vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_par
     return status;
 }
 
+vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
+{
+    vki_error_clear(error);
+    if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
+    vklm_generate_params own;
+    TRY(vki_params(&own, sizeof own, params, "vklm_generate_params", error));
+    vki_mutex_lock(&session->model->lock);
+    const vklm_status status = generate(session, &own, error);
+    if (status == VKLM_OK) vki_signal_raise(&session->model->changed);
+    vki_mutex_unlock(&session->model->lock);
+    return status;
+}
+
 void vklm_session_cancel(vklm_session *session)
 {
     atomic_store_explicit(&session->cancelled, true, memory_order_relaxed);
 }
 
-bool vki_session_device_draws(const vklm_session *session)
-{
-    const vklm_sampling *s = &session->sampler.params;
-    return s->temperature < 0 && !session->params.want_logits && s->repeat_penalty == 1 &&
-           s->presence_penalty == 0 && s->frequency_penalty == 0;
-}
-
 static void end(vklm_session *session, vklm_event done)
 {
-    vki_job *job = &session->model->job;
-    if (job->session == session) job->session = NULL;
+    vki_session_leave(session);
     session->phase = VKI_IDLE;
-    session->busy_until = session->model->queue.submitted;
     session->used_ns = vki_now_ns();
     if (session->n_drawn == 0 && session->phase_began_ns)
         session->stats.prompt_ns = vki_now_ns() - session->phase_began_ns;
@@ -269,28 +334,6 @@ static void note_time(vklm_session *session)
     session->stats.n_generated = session->n_drawn;
 }
 
-/* Makes room for one event more, and for so much text. */
-static vklm_status reserve_event(vklm_session *session, size_t text_bytes, vklm_error *error)
-{
-    const vki_host *host = &session->model->device->host;
-    if (session->first_event == session->n_events)
-        session->first_event = session->n_events = session->text_len = 0;
-    TRY(vki_grow(host, session->n_events + 1, sizeof *session->events, error, &session->events,
-                 &session->events_capacity));
-    return vki_grow(host, session->text_len + text_bytes, 1, error, &session->text, &session->text_capacity);
-}
-
-/* As much of the token's text as makes whole characters goes with it; there is room. */
-static void push_token(vklm_session *session, vklm_token id, const vki_string *text)
-{
-    vki_queued_event *queued = &session->events[session->n_events++];
-    queued->text_at = session->text_len;
-    queued->event = (vklm_event){
-        .kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids - 1,
-        .text_len = vki_utf8_push(&session->utf8, text->text, text->len, session->text + session->text_len)};
-    session->text_len += queued->event.text_len;
-}
-
 vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error *error)
 {
     const vklm_model *model = session->model;
@@ -305,11 +348,10 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
     vki_string text = {0};
     if (in_vocab && !session->ids_only && !ends) text = vki_vocab_token_text(model->vocab, id);
     TRY(vki_grow(&model->device->host, session->n_ids + 1, sizeof id, error, &session->ids, &session->ids_capacity));
-    TRY(reserve_event(session, 3 * (text.len + 3), error)); /* what vki_utf8_push may write */
+    TRY(vki_session_token_event(session, id, &text, error));
     session->ids[session->n_ids++] = id;
     session->n_drawn++;
     note_time(session);
-    push_token(session, id, &text);
     if (ends) vki_session_finish(session, VKLM_DONE_END);
     else if (session->params.max_tokens && session->n_drawn >= session->params.max_tokens)
         vki_session_finish(session, VKLM_DONE_LENGTH);
@@ -318,58 +360,11 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
     return VKLM_OK;
 }
 
-/* ---- Events ----------------------------------------------------------------------------------- */
-
-vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error)
-{
-    TRY(reserve_event(session, 0, error));
-    session->events[session->n_events++] = (vki_queued_event){.event = *event};
-    return VKLM_OK;
-}
-
-bool vki_logits_wait(const vklm_model *model)
-{
-    for (const vklm_session *s = model->sessions; s; s = s->next)
-        for (size_t i = s->first_event; i < s->n_events; i++)
-            if (s->events[i].event.kind == VKLM_EVENT_LOGITS) return true;
-    return false;
-}
-
-bool vklm_session_next_event(vklm_session *session, vklm_event *event_out)
-{
-    if (session->first_event < session->n_events) {
-        const vki_queued_event *queued = &session->events[session->first_event++];
-        *event_out = queued->event;
-        event_out->text = queued->event.text_len ? session->text + queued->text_at : "";
-        return true;
-    }
-    *event_out = session->done;
-    session->done = (vklm_event){.kind = VKLM_EVENT_NONE};
-    return event_out->kind != VKLM_EVENT_NONE;
-}
-
-vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vklm_event *event_out)
-{
-    vki_error_clear(error);
-    if (!session || !event_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no place for the event");
-    while (!vklm_session_next_event(session, event_out)) {
-        if (session->phase == VKI_IDLE)
-            return vki_fail(error, VKLM_NOTHING_TO_DO, "the session is not generating and has no events left");
-        /* What fails of the session's work arrives as its DONE event. */
-        if (vklm_model_step(session->model, 0, NULL) != VKLM_OK) continue;
-        if (session->first_event < session->n_events || session->phase == VKI_IDLE) continue;
-        if (session->model->job.in_flight == 0 && vki_logits_wait(session->model))
-            return vki_fail(error, VKLM_INVALID_ARGUMENT,
-                            "another session's LOGITS events wait to be taken, and the model with them");
-        (void)vklm_model_wait(session->model, UINT64_MAX, NULL);
-    }
-    if (event_out->kind == VKLM_EVENT_DONE && event_out->reason == VKLM_DONE_ERROR)
-        (void)vki_fail(error, event_out->status, "%.*s", (int)event_out->text_len, event_out->text);
-    return VKLM_OK;
-}
+/* ---- Statistics ------------------------------------------------------------------------------- */
 
 void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out)
 {
+    vki_mutex_lock(&session->model->lock);
     *stats_out = session->stats;
     stats_out->context_used = (uint32_t)session->n_ids;
     stats_out->context_size = session->context;
@@ -377,4 +372,5 @@ void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *sta
     stats_out->kv_bytes = session->kv.n_pages * page_bytes;
     stats_out->kv_shared_bytes = stats_out->kv_bytes - vki_kv_own_pages(&session->kv) * page_bytes;
     if (session->spare) stats_out->kv_bytes += vki_kv_own_pages(&session->spare->kv) * page_bytes;
+    vki_mutex_unlock(&session->model->lock);
 }

@@ -1,8 +1,9 @@
-/* step.c - takes what the device has finished, submits what comes next, lets sessions take turns.
+/* step.c - takes what the device has finished, and submits what comes next, of prompts and decode steps by turns.
  *
- * The job's state machine: CHUNK -> LOGITS (a group at a time) -> NONE, or DECODE -> NONE. A job whose
- * session gave up (cancelled, failed, destroyed) drains: nothing more is submitted for it, and no other
- * starts before it is out of flight, because jobs share the row state and the logits.
+ * All submits of a model are one sequence, which the device finishes in order. Without a budget two are in flight,
+ * so that the device never waits for the host. With one, as many as its time allows, by what the device took for
+ * such work so far. What a session that gave up (cancelled, failed, destroyed) has in flight drains: nothing more is
+ * submitted for it. Whatever fails ends the session that it was done for, or all of a batch.
  */
 #include "run/engine.h"
 
@@ -10,133 +11,194 @@
 
 #include "base/checked.h"
 
-static bool cancelled(const vklm_session *session)
+/* ---- Turns ----------------------------------------------------------------------------------------- */
+
+bool vki_session_cancelled(const vklm_session *session)
 {
     return atomic_load_explicit(&session->cancelled, memory_order_relaxed);
 }
 
-/* The oldest submit of the job has finished. */
-static vklm_status take_oldest(vklm_model *model, vklm_error *error)
+vklm_session *vki_next_turn(const vklm_model *model, vki_phase phase)
 {
-    vki_job *job = &model->job;
-    job->in_flight--;
-    memmove(job->values, job->values + 1, job->in_flight * sizeof *job->values);
-    if (!job->session) return VKLM_OK;
-    switch (job->kind) {
-    case VKI_JOB_CHUNK:
-        if (job->in_flight > 0 || job->next_unit < model->recording.n_units) return VKLM_OK;
-        return vki_chunk_done(model, error);
-    case VKI_JOB_LOGITS: return vki_logits_done(model, error);
-    case VKI_JOB_DECODE: return vki_decode_take(model, error);
-    case VKI_JOB_NONE: break;
-    }
-    return VKLM_OK;
+    vklm_session *next = NULL;
+    for (vklm_session *s = model->sessions; s; s = s->next)
+        if (s->phase == phase && !vki_session_cancelled(s) && (!next || s->turn < next->turn)) next = s;
+    return next;
 }
 
-static vklm_status take_finished(vklm_model *model, vklm_error *error)
-{
-    while (model->job.in_flight > 0) {
-        bool done;
-        TRY(vki_queue_wait(&model->queue, model->job.values[0], 0, error, &done));
-        if (!done) return VKLM_OK;
-        TRY(take_oldest(model, error));
-    }
-    return VKLM_OK;
-}
-
-/* The next session after the last one that ran, around the list; NULL where none is generating. */
-static vklm_session *next_turn(const vklm_model *model)
-{
-    vklm_session *after = model->last_turn ? model->last_turn->next : NULL;
-    for (vklm_session *s = after; s; s = s->next)
-        if (s->phase != VKI_IDLE) return s;
-    for (vklm_session *s = model->sessions; s && s != after; s = s->next)
-        if (s->phase != VKI_IDLE) return s;
-    return NULL;
-}
-
-static bool others_wait(const vklm_model *model, const vklm_session *session)
+static bool is_generating(const vklm_model *model)
 {
     for (const vklm_session *s = model->sessions; s; s = s->next)
-        if (s != session && s->phase != VKI_IDLE) return true;
+        if (s->phase != VKI_IDLE) return true;
     return false;
 }
 
-static vklm_status start_job(vklm_model *model, vklm_error *error)
-{
-    vklm_session *session = next_turn(model);
-    if (!session || vki_logits_wait(model)) return VKLM_OK;
-    model->last_turn = session;
-    /* The last token alone is a decode step, whether the prompt or the generation brought it. */
-    const size_t pending = session->n_ids - session->n_cached;
-    if (pending == 1 && !session->params.prompt_only) session->phase = VKI_DECODE;
-    model->job.session = session; /* whose failure it is, should the start fail */
-    return session->phase == VKI_DECODE ? vki_decode_start(model, session, error)
-                                        : vki_chunk_start(model, session, error);
-}
-
-/* Ends what was cancelled and has nothing in flight. */
-static void end_cancelled(vklm_model *model)
+/* Ends what was cancelled and has nothing in flight. The last token alone is a decode step, whether the prompt or
+ * the generation brought it. */
+static void sort_sessions(vklm_model *model)
 {
     for (vklm_session *s = model->sessions; s; s = s->next) {
-        const bool in_flight = s == model->job.session && model->job.in_flight > 0;
-        if (s->phase != VKI_IDLE && cancelled(s) && !in_flight) vki_session_finish(s, VKLM_DONE_CANCELLED);
+        if (s->phase == VKI_IDLE) continue;
+        const bool in_job = s == model->job.session && model->job.kind != VKI_JOB_NONE;
+        const bool in_flight = (in_job && model->job.in_flight > 0) ||
+                               (model->batch.in_flight > 0 && vki_batch_has(model, s));
+        if (vki_session_cancelled(s) && !in_flight) vki_session_finish(s, VKLM_DONE_CANCELLED);
+        else if (s->phase == VKI_PREFILL && !in_job && s->n_ids - s->n_cached == 1 && !s->params.prompt_only)
+            s->phase = VKI_DECODE;
     }
 }
 
-/* Submits more of the job under way, and ends it where there is no more. */
-static vklm_status submit_more(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
+/* ---- Taking ---------------------------------------------------------------------------------------- */
+
+static vklm_status take_finished(vklm_model *model, vklm_error *error)
 {
-    vki_job *job = &model->job;
-    const vki_job_kind work = job->session && !cancelled(job->session) ? job->kind : VKI_JOB_NONE;
-    if (work == VKI_JOB_CHUNK) {
-        TRY(vki_chunk_submit(model, limit_ns, most_in_flight, error));
-    } else if (work == VKI_JOB_LOGITS) {
-        if (job->in_flight == 0 && !vki_logits_wait(model)) TRY(vki_logits_start(model, error));
-    } else if (work == VKI_JOB_DECODE) {
-        const bool turn_over = job->steps_taken > 0 && others_wait(model, job->session);
-        if (!turn_over) TRY(vki_decode_submit(model, most_in_flight, error));
-        if (job->in_flight == 0) job->kind = VKI_JOB_NONE;
+    while (model->n_flights > 0) {
+        const vki_flight flight = model->flights[0];
+        bool done;
+        model->blamed = flight.decode ? NULL : model->job.session;
+        TRY(vki_queue_wait(&model->queue, flight.value, 0, error, &done));
+        if (!done) return VKLM_OK;
+        model->n_flights--;
+        memmove(model->flights, model->flights + 1, model->n_flights * sizeof flight);
+        model->blamed = NULL;
+        TRY(flight.decode ? vki_batch_take(model, flight.ends, error) : vki_job_take(model, error));
     }
-    if (!job->session && job->in_flight == 0) job->kind = VKI_JOB_NONE;
     return VKLM_OK;
 }
 
-static vklm_status advance(vklm_model *model, uint64_t limit_ns, uint32_t most_in_flight, vklm_error *error)
+/* ---- Submitting ------------------------------------------------------------------------------------ */
+
+/* No submit is to come near the second or two after which systems reset a device that does not answer. */
+static const double longest_ns = 1e9;
+
+static vki_room room_of(const vklm_model *model, uint64_t budget_ns)
 {
+    vki_room room = {.submit_ns = model->device->submit_limit_ms * 1e6, .step_ns = longest_ns, .left_ns = longest_ns,
+                     .must = model->n_flights == 0};
+    if (room.submit_ns > longest_ns) room.submit_ns = longest_ns;
+    if (!budget_ns) return room;
+    room.left_ns = (double)budget_ns;
+    for (uint32_t i = 0; i < model->n_flights; i++) room.left_ns -= model->flights[i].ns;
+    if (room.step_ns > (double)budget_ns) room.step_ns = (double)budget_ns;
+    if (room.submit_ns > (double)budget_ns) room.submit_ns = (double)budget_ns;
+    return room;
+}
+
+size_t vki_room_fit(const vklm_model *model, const vki_room *room, const vki_unit *units, size_t count)
+{
+    const double limit_ns = room->submit_ns < room->left_ns ? room->submit_ns : room->left_ns;
+    if (!room->must && vki_queue_ns(&model->queue, units->work, units->cost) > limit_ns) return 0;
+    return vki_queue_fit(&model->queue, units, count, limit_ns > 0 ? (uint64_t)limit_ns : 0);
+}
+
+vklm_status vki_model_submit(vklm_model *model, const vki_unit *units, size_t count, bool decode, bool ends,
+                             vklm_error *error)
+{
+    vki_flight flight = {.decode = decode, .ends = ends};
+    for (size_t i = 0; i < count; i++) flight.ns += vki_queue_ns(&model->queue, units[i].work, units[i].cost);
+    TRY(vki_queue_submit(&model->queue, units, count, error, &flight.value));
+    model->flights[model->n_flights++] = flight;
+    return VKLM_OK;
+}
+
+/* One submit, of the kind that was not the last one's where there are both. */
+static vklm_status submit_one(vklm_model *model, const vki_room *room, vklm_error *error, bool *submitted)
+{
+    const bool step = vki_batch_has_more(model), chunk = vki_job_has_more(model);
+    *submitted = false;
+    for (uint32_t i = 0; i < 2 && !*submitted; i++) {
+        const bool decode = i == 0 ? !model->step_was_last : model->step_was_last;
+        if (decode && step) TRY(vki_batch_submit(model, room, error, submitted));
+        if (!decode && chunk) TRY(vki_job_submit(model, room, error, submitted));
+        if (*submitted) {
+            model->step_was_last = decode;
+            return VKLM_OK;
+        }
+    }
+    return VKLM_OK;
+}
+
+static vklm_status advance(vklm_model *model, uint64_t budget_ns, vklm_error *error)
+{
+    const uint32_t most = budget_ns ? VKI_MOST_AHEAD : VKI_AHEAD;
+    bool submitted = true;
     TRY(take_finished(model, error));
     if (model->kv_loose) vki_cache_return(model);
-    end_cancelled(model);
-    TRY(submit_more(model, limit_ns, most_in_flight, error));
-    if (model->job.kind != VKI_JOB_NONE) return VKLM_OK;
-    TRY(start_job(model, error));
-    return submit_more(model, limit_ns, most_in_flight, error);
+    sort_sessions(model);
+    if (vki_logits_wait(model)) return VKLM_OK;
+    vki_room room = room_of(model, budget_ns);
+    TRY(vki_job_begin(model, &room, error));
+    TRY(vki_batch_begin(model, error));
+    while (model->n_flights < most && submitted) {
+        room = room_of(model, budget_ns);
+        TRY(submit_one(model, &room, error, &submitted));
+    }
+    return VKLM_OK;
+}
+
+/* ---- The step -------------------------------------------------------------------------------------- */
+
+static void fail_all(vklm_model *model, const vklm_error *failure)
+{
+    for (vklm_session *s = model->sessions; s; s = s->next)
+        if (s->phase != VKI_IDLE) vki_session_fail(s, failure);
+    model->job = (vki_job){.kind = VKI_JOB_NONE}; /* nothing will ever finish */
+    model->batch = (vki_batch){.n_rows = 0};
+    model->n_flights = 0;
+}
+
+static void fail_batch(vklm_model *model, const vklm_error *failure)
+{
+    for (uint32_t r = 0; r < model->batch.n_rows; r++)
+        if (model->batch.rows[r]) vki_session_fail(model->batch.rows[r], failure);
+}
+
+vklm_status vki_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error)
+{
+    if (model->n_flights == 0 && !is_generating(model))
+        return vki_fail(error, VKLM_NOTHING_TO_DO, "no session of the model is generating");
+    vklm_error failure;
+    vki_error_clear(&failure);
+    model->blamed = NULL;
+    vklm_status status = vki_device_usable(model->device, &failure);
+    if (status == VKLM_OK) status = advance(model, budget_ns, &failure);
+    if (status == VKLM_OK) return VKLM_OK;
+    if (model->device->lost) fail_all(model, &failure);
+    else if (!model->blamed) fail_batch(model, &failure);
+    else if (model->blamed->phase != VKI_IDLE) vki_session_fail(model->blamed, &failure);
+    return vki_fail(error, status, "%s", failure.text);
 }
 
 vklm_status vklm_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error)
 {
     vki_error_clear(error);
     if (!model) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no model to step");
-    if (model->job.kind == VKI_JOB_NONE && !next_turn(model))
-        return vki_fail(error, VKLM_NOTHING_TO_DO, "no session of the model is generating");
-    uint64_t limit_ns = (uint64_t)(model->device->submit_limit_ms * 1e6);
-    if (budget_ns) limit_ns = vki_min(limit_ns, budget_ns);
-    vklm_error failure;
-    vki_error_clear(&failure);
-    vklm_status status = vki_device_usable(model->device, &failure);
-    if (status == VKLM_OK) status = advance(model, limit_ns, budget_ns ? 1 : VKI_AHEAD, &failure);
-    if (status == VKLM_OK) return VKLM_OK;
-    vklm_session *session = model->job.session ? model->job.session : next_turn(model);
-    if (session && session->phase != VKI_IDLE) vki_session_fail(session, &failure);
-    if (model->device->lost) model->job = (vki_job){0}; /* nothing will ever finish */
-    return vki_fail(error, status, "%s", failure.text);
+    vki_mutex_lock(&model->lock);
+    const vklm_status status = vki_model_step(model, budget_ns, error);
+    vki_mutex_unlock(&model->lock);
+    return status;
+}
+
+vklm_status vki_model_sleep(vklm_model *model, uint64_t value, uint64_t timeout_ns, vklm_error *error)
+{
+    if (value <= model->queue.finished) return VKLM_OK;
+    TRY(vki_device_usable(model->device, error));
+    vki_mutex_unlock(&model->lock);
+    const VkResult result = vki_queue_sleep(&model->queue, value, timeout_ns);
+    vki_mutex_lock(&model->lock);
+    TRY(vki_check(model->device, result, "vkWaitSemaphores", error));
+    bool done;
+    model->queue.awaited = value;
+    return result == VK_SUCCESS ? vki_queue_wait(&model->queue, value, 0, error, &done) : VKLM_OK;
 }
 
 vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error)
 {
     vki_error_clear(error);
     if (!model) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no model to wait for");
-    if (model->job.in_flight == 0) return VKLM_OK;
-    bool done;
-    return vki_queue_wait(&model->queue, model->job.values[0], timeout_ns, error, &done);
+    vki_mutex_lock(&model->lock);
+    vklm_status status = VKLM_OK;
+    if (model->n_flights > 0) status = vki_model_sleep(model, model->flights[0].value, timeout_ns, error);
+    vki_mutex_unlock(&model->lock);
+    return status;
 }

@@ -112,7 +112,7 @@ static vklm_status run_trial(tuner *t, trial *trial, bool first, vklm_error *err
 {
     vklm_model *model = t->tokens.model;
     const uint32_t n_vocab = model->weights.hparams.n_vocab;
-    const float *logits = (const float *)(const void *)model->host_logits.mapped;
+    const float *logits = vki_host_logits(model, t->tokens.n > 1, 0);
     TRY(plan_trial(t, trial, error));
     TRY(vki_profiler_run(&t->profiler, t->tokens.n == 1 ? 1 : VKI_CHUNK_UNITS, error));
     if (first) {
@@ -299,7 +299,9 @@ vklm_status vklm_session_tune(vklm_session *session, const vklm_tune_params *par
     tuner *t;
     TRY(vki_alloc(host, 1, sizeof *t, error, &t));
     t->params = own;
+    vki_mutex_lock(&session->model->lock);
     const vklm_status status = tune_all(t, session, error);
+    vki_mutex_unlock(&session->model->lock);
     vki_profiler_free(&t->profiler);
     vki_release(host, &t->logits);
     vki_release(host, &t);
