@@ -445,6 +445,61 @@ START_TEST(where_nothing_can_go_the_refusal_says_what_would_help)
 }
 END_TEST
 
+START_TEST(a_budget_makes_idle_caches_go_like_a_full_device)
+{
+    vklm_session *old = digested(&alone, 2 * PAGE), *s = tiny_session(model, &alone);
+    set(s, other_ids, LONG);
+    device->memory_budget = vklm_device_memory_used(device) + (1 << 20); /* a page, of three */
+    ck_assert_int_eq(generate(s), VKLM_DONE_LENGTH);
+    ck_assert_uint_eq(stats_of(old).n_cache_lost, 1);
+    ck_assert_uint_le(vklm_device_memory_used(device), device->memory_budget);
+    vklm_session_destroy(&old);
+    device->memory_budget = 0;
+    check_goes_on(s);
+    vklm_session_destroy(&s);
+}
+END_TEST
+
+/* ---- Host memory ---------------------------------------------------------------------------------------------------- */
+
+/* A chat that does not fit, a reply over the context's end, another turn, and to bytes and back. */
+static vklm_status converse(vklm_session *s)
+{
+    static const vklm_message chat[] = {{"system", "be brief"}, {"user", "one question"}, {"assistant", "an answer"},
+                                        {"user", "another"}, {"assistant", "and that"}, {"user", "the last"}};
+    static uint8_t bytes[1 << 20];
+    const vklm_generate_params go = {.struct_size = sizeof go, .max_tokens = 50, .ignore_end = true,
+                                     .sampling = {.temperature = -1}};
+    size_t size;
+    vklm_event event = {0};
+    vklm_status status = vklm_session_set_chat(s, chat, 6, &error, NULL);
+    if (status == VKLM_OK) status = vklm_session_generate(s, &go, &error);
+    while (status == VKLM_OK && event.kind != VKLM_EVENT_DONE) status = vklm_session_wait_event(s, &error, &event);
+    if (status == VKLM_OK && event.reason == VKLM_DONE_ERROR) status = event.status;
+    if (status == VKLM_OK) status = vklm_session_append_chat(s, chat + 5, 1, &error, NULL);
+    if (status == VKLM_OK) status = vklm_session_save(s, VKLM_SAVE_CACHE, &error, bytes, sizeof bytes, &size);
+    if (status == VKLM_OK) status = vklm_session_load(s, bytes, size, &error, NULL);
+    return status;
+}
+
+START_TEST(a_conversation_survives_any_failed_allocation)
+{
+    for (size_t k = 1, failed = 1; failed; k += 1 + k / 8) {
+        vklm_session *s = tiny_session(model, &(vklm_session_params){.context = 120, .keep_replaced = true,
+                                                                     .on_overflow = VKLM_OVERFLOW_DROP});
+        fail_at = n_calls + k;
+        const vklm_status status = converse(s);
+        failed = fail_at <= n_calls;
+        fail_at = 0;
+        ck_assert_msg(status == VKLM_OK || (failed && status == VKLM_OUT_OF_MEMORY), "%zu: %s", k, error.text);
+        check_pages();
+        CHECK_OK(converse(s));
+        if (s->n_ids) check_goes_on(s);
+        vklm_session_destroy(&s);
+    }
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {
@@ -459,6 +514,8 @@ int main(void)
         without_memory_idle_caches_go_the_longest_unused_first,
         only_as_much_goes_as_must,
         where_nothing_can_go_the_refusal_says_what_would_help,
+        a_budget_makes_idle_caches_go_like_a_full_device,
+        a_conversation_survives_any_failed_allocation,
     };
     Suite *suite = suite_create("cache");
     TCase *c = tcase_create("cache");
