@@ -184,7 +184,7 @@ static bool evaluate(eval *e)
 static bool run(eval *e)
 {
     if (setup_open(&e->setup) != VKLM_OK || !read_prompt(e)) return false;
-    if (e->logits_path && !(e->logits = fopen(e->logits_path, "wb"))) {
+    if (e->logits_path && !(e->logits = file_open(e->logits_path, "wb"))) {
         setup_say(&e->setup, "%s cannot be created", e->logits_path);
         return false;
     }

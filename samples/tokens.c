@@ -4,11 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef _WIN32
-#include <fcntl.h>
-#include <io.h>
-#endif
-
 #include "sample_setup.h"
 
 typedef struct tokens {
@@ -150,10 +145,6 @@ int main(int argc, char **argv)
     tokens t = {.setup.program = "vklm-tokens"};
     const int parsed = parse(&t, argc, argv);
     if (parsed != ARGS_GO) return parsed;
-#ifdef _WIN32
-    _setmode(_fileno(stdin), _O_BINARY);
-    _setmode(_fileno(stdout), _O_BINARY);
-#endif
     const bool good = run(&t);
     vklm_vocab_destroy(&t.vocab);
     free(t.input.bytes);

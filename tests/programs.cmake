@@ -1,12 +1,12 @@
 # Runs the programs as people do: help, mistakes, and a real model where there is one.
-# cmake -DBIN=build/bin [-DMODEL=SmolLM2.gguf] -P programs.cmake
+# cmake -DBIN=build/bin [-DMODEL=SmolLM2.gguf] [-DEMULATOR=what runs them] [-DENDING=.exe] -P programs.cmake
 
 # check(EXIT code OUT regex ERR regex [IN text] [ENV NAME=VALUE ...] RUN program argument...)
 function(check)
   cmake_parse_arguments(want "" "EXIT;OUT;ERR;IN" "ENV;RUN" ${ARGN})
   list(POP_FRONT want_RUN program)
   file(WRITE "${BIN}/input.txt" "${want_IN}")
-  execute_process(COMMAND "${CMAKE_COMMAND}" -E env ${want_ENV} "${BIN}/vklm-${program}" ${want_RUN}
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E env ${want_ENV} ${EMULATOR} "${BIN}/vklm-${program}${ENDING}" ${want_RUN}
                   INPUT_FILE "${BIN}/input.txt" RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE err)
   file(REMOVE "${BIN}/input.txt")
   foreach(which out err)
@@ -102,8 +102,12 @@ check(EXIT 0 OUT "^6403 1980 253 655\n28 260 2240 282 23324 27108 436 253\n$" ER
       RUN eval -m ${MODEL} -n 8 --precision high --kv f32)
 check(EXIT 0 OUT "^6403 1980 253 655\n?$" ERR "" IN "Once upon a time" RUN tokens -m ${MODEL})
 check(EXIT 0 OUT "^Once upon a time\n?$" ERR "" IN "6403 1980 253 655" RUN tokens -m ${MODEL} --decode)
+# By a name that is not ASCII.
+set(named "${BIN}/模型.gguf")
+file(CREATE_LINK "${MODEL}" "${named}" SYMBOLIC COPY_ON_ERROR)
 check(EXIT 0 OUT "Paris" ERR ""
-      RUN chat -m ${MODEL} --precision high --temp 0 -n 16 -p "What is the capital of France?")
+      RUN chat -m ${named} --precision high --temp 0 -n 16 -p "What is the capital of France?")
+file(REMOVE "${named}")
 check(EXIT 0 OUT "[a-z]+" ERR "program's own again" RUN adopt ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "[a-z]+" ERR "" RUN hello ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "pp16.*tg4" ERR "" RUN bench -m ${MODEL} -p 16 -n 4 -r 1)

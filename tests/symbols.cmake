@@ -1,15 +1,27 @@
 # Checks which names the library shows to a program that links it: a shared one vklm_* only, a static one
 # vklm_* and the internal vki_*.   cmake -DNM=nm -DLIBRARY=libvklm.a -P symbols.cmake
-if(LIBRARY MATCHES "\\.a$")
+if(LIBRARY MATCHES "\\.dll$") # by its table of exports, which objdump knows
+  string(REGEX REPLACE "nm([^/]*)$" "objdump\\1" NM "${NM}")
+  set(flags -p)
+  set(ours "^vklm_")
+elseif(LIBRARY MATCHES "\\.a$")
   set(flags -g)
-  set(ours "^vk(lm|i)_")
+  set(ours "^(.refptr.)?vk(lm|i)_") # for Windows GCC keeps the addresses of variables beside them
 else()
   set(flags -D)
   set(ours "^vklm_")
 endif()
-execute_process(COMMAND "${NM}" ${flags} --defined-only -P "${LIBRARY}" OUTPUT_VARIABLE lines
-                COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+if(NOT LIBRARY MATCHES "\\.dll$")
+  list(APPEND flags --defined-only -P)
+endif()
+execute_process(COMMAND "${NM}" ${flags} "${LIBRARY}" OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+if(LIBRARY MATCHES "\\.dll$") # "	[   0] NAME", with numbers between the two in later versions
+  string(REGEX REPLACE "^.*Name Pointer. Table[^\n]*\n" "" lines "${lines}")
+  string(REGEX MATCHALL "\n[ \t]*\\[ *[0-9]+\\][^\n]*" lines "\n${lines}")
+  list(TRANSFORM lines REPLACE "^.*[ \t]([^ \t]+)$" "\\1 T ")
+else()
+  string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+endif()
 set(n_public 0)
 foreach(line IN LISTS lines)
   # "NAME TYPE VALUE SIZE"; an archive's members are headed "ARCHIVE[MEMBER]:".

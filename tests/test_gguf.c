@@ -1,11 +1,10 @@
 /* test_gguf.c - the GGUF reader on sound files: a known file byte for byte, typed reads, split models, and every
  * allocation failing in turn. Files that lie: test_gguf_malformed.c. */
-#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "support/gguf_fixture.h"
+#include "support/temp.h"
 
 START_TEST(the_writer_makes_the_known_file)
 {
@@ -296,31 +295,30 @@ END_TEST
 
 /* ---- Files and split models ---------------------------------------------------------------- */
 
-static char folder[64];
+static char folder[TEMP_FOLDER_SIZE];
 
 static void make_folder(void)
 {
     setup();
-    strcpy(folder, "/tmp/vklm-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    temp_folder(folder);
 }
 
 static const char *part_path(unsigned part, unsigned n_parts)
 {
-    static char path[128];
+    static char path[TEMP_FOLDER_SIZE + 64];
     snprintf(path, sizeof path, "%s/m-%05u-of-%05u.gguf", folder, part + 1, n_parts);
     return path;
 }
 
 static void remove_folder(void)
 {
-    char path[128];
+    char path[TEMP_FOLDER_SIZE + 64];
     vki_gguf_close(&gguf);
     for (unsigned n = 1; n <= 4; n++)
         for (unsigned i = 0; i < n; i++) remove(part_path(i, n));
     snprintf(path, sizeof path, "%s/other.gguf", folder);
     remove(path);
-    rmdir(folder);
+    temp_folder_remove(folder);
 }
 
 typedef struct part {
@@ -417,7 +415,7 @@ END_TEST
 START_TEST(a_first_part_under_another_name_is_refused)
 {
     static const part first = {0, 3, 3, {0}};
-    char path[128];
+    char path[TEMP_FOLDER_SIZE + 64];
     snprintf(path, sizeof path, "%s/other.gguf", folder);
     write_part(path, &first);
     refused_model(path, VKLM_BAD_FILE, "other.gguf", "must end in -00001-of-00003.gguf");
@@ -495,7 +493,7 @@ static void *rationed(void *user, void *pointer, size_t size_bytes)
 
 START_TEST(every_failed_allocation_is_survived)
 {
-    char path[128];
+    char path[TEMP_FOLDER_SIZE + 64];
     strcpy(path, write_model(0, NULL));
     gguf_writer *w = known_writer();
     static const char *const texts[] = {"a", "b"};

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "support/temp.h"
 
 static vklm_error error;
 
@@ -13,30 +14,29 @@ static vklm_error error;
 #include "gpu/glsl.h"
 
 static vki_host host;
-static char folder[64];
+static char folder[TEMP_FOLDER_SIZE];
 
 static void make_folder(void)
 {
     vki_host_init(&host, NULL, NULL);
-    strcpy(folder, "/tmp/vklm-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    temp_folder(folder);
 }
 
 static const char *const names[] = {"main.comp", "lib.glsl", "circle.glsl"};
 
 static void remove_folder(void)
 {
-    char path[128];
+    char path[TEMP_FOLDER_SIZE + 64];
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        unlink(path);
+        remove(path);
     }
-    rmdir(folder);
+    temp_folder_remove(folder);
 }
 
 static void write_file(const char *name, const char *content)
 {
-    char path[128];
+    char path[TEMP_FOLDER_SIZE + 64];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);

@@ -1,4 +1,4 @@
-# libedit: the line editor of vklm-chat, which is left out on Windows.
+# libedit: the line editor of vklm-chat, whose lines the console edits on Windows.
 if(NOT WIN32)
   find_path(VKLM_LIBEDIT_INCLUDE histedit.h)
   find_library(VKLM_LIBEDIT_LIBRARY edit)

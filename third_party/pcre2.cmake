@@ -10,9 +10,9 @@ endif()
 if(NOT TARGET vklm::pcre2 AND VKLM_PCRE2_LIBRARY)
   add_library(vklm::pcre2 UNKNOWN IMPORTED)
   set_target_properties(vklm::pcre2 PROPERTIES IMPORTED_LOCATION "${VKLM_PCRE2_LIBRARY}"
-                        INTERFACE_INCLUDE_DIRECTORIES "${VKLM_PCRE2_INCLUDE}"
-                        INTERFACE_COMPILE_DEFINITIONS PCRE2_CODE_UNIT_WIDTH=8)
-  if(VKLM_PCRE2_LIBRARY MATCHES "-static")
-    set_property(TARGET vklm::pcre2 APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS PCRE2_STATIC)
+                        INTERFACE_INCLUDE_DIRECTORIES "${VKLM_PCRE2_INCLUDE}")
+  # On Windows its header must be told of a static library.
+  if(VKLM_PCRE2_LIBRARY MATCHES "-static|\\.a$" AND NOT VKLM_PCRE2_LIBRARY MATCHES "\\.dll\\.a$")
+    set_property(TARGET vklm::pcre2 PROPERTY INTERFACE_COMPILE_DEFINITIONS PCRE2_STATIC)
   endif()
 endif()

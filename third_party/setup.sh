@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what building, testing and trying vklm needs, on Debian 12 or newer (and what descends from it).
 # As root or through sudo. Does nothing, and quickly, where all is there. Says what it does on stderr.
-# VKLM_NO_SETUP=1 skips it.
+# VKLM_NO_SETUP=1 skips it.   usage: third_party/setup.sh [--windows]
+# --windows: also what building for Windows and running that takes (mingw-w64, Wine and a display for it).
 set -eu
 exec >&2 </dev/null
 
@@ -14,6 +15,9 @@ packages="
   ca-certificates python3 python3-pip"
 # For vklm-desktop alone, which is left out where they cannot be had.
 extras="libsdl2-dev libsdl2-ttf-dev"
+[ "${1:-}" != --windows ] || packages="$packages
+  gcc-mingw-w64-x86-64 g++-mingw-w64-x86-64 wine wine64 xvfb xauth"
+here=$(dirname "$0")
 
 say() { echo "setup: $*"; }
 
@@ -30,28 +34,13 @@ installed() {
 # apt-get, silent unless it fails.
 apt() {
     log=$(mktemp)
-    if as_root env DEBIAN_FRONTEND=noninteractive apt-get -y "$@" >"$log" 2>&1; then
+    if as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=120 "$@" >"$log" 2>&1; then
         rm -f "$log"
     else
         cat "$log"
         rm -f "$log"
         return 1
     fi
-}
-
-# Prints one field of what apt knows about this machine's source of Debian's own `main`.
-debian_source() {
-    apt-get indextargets --format "\$($1)" 'Created-By: Packages' 'Origin: Debian' 'Component: main' \
-        "Codename: $codename" 2>/dev/null | head -n 1
-}
-
-# The key that the same source is checked with, where it names a key file.
-debian_key() {
-    entry=$(debian_source SOURCESENTRY)
-    file=${entry%:*}
-    [ -r "$file" ] || return 0
-    sed -n -e 's/^Signed-By: *\(\/[^ ]*\)$/\1/p' \
-        -e "s/^deb .*signed-by=\([^] ]*\).*$codename.*/\1/p" "$file" | head -n 1
 }
 
 # Debian 12's own Mesa (22.3) reads memory lane by lane in its software Vulkan, which makes it 5 to 60 times
@@ -110,8 +99,8 @@ install_extras() {
 missing=$(not_installed $packages)
 # shellcheck disable=SC2086
 missing_extras=$(not_installed $extras)
-# shellcheck source=/dev/null
-codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+# shellcheck source=debian.sh
+. "$here/debian.sh"
 old_mesa=
 if [ "$codename" = bookworm ]; then
     mesa=$(installed mesa-vulkan-drivers)

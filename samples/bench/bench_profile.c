@@ -214,7 +214,7 @@ static bool profile_test(bench *b, bench_test *test)
 bool bench_profile(bench *b)
 {
     if (!b->trace_path) return bench_all(b, profile_test);
-    b->trace = fopen(b->trace_path, "w");
+    b->trace = file_open(b->trace_path, "wb");
     if (!b->trace) {
         setup_say(&b->setup, "%s cannot be created", b->trace_path);
         return false;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "chat_input.h"
+
 static command_result help(conversation *c, const char *argument)
 {
     (void)c;
@@ -80,7 +82,7 @@ static command_result load(conversation *c, const char *argument)
 static command_result export_text(conversation *c, const char *argument)
 {
     if (!names_file("/export", argument)) return COMMAND_DONE;
-    FILE *file = fopen(argument, "wx"); /* x: a typing slip must not cost a file */
+    FILE *file = file_open(argument, "wx"); /* x: a typing slip must not cost a file */
     bool good = file != NULL;
     for (size_t i = 0; good && i < c->n; i++)
         good = fprintf(file, "%s[%s]\n%s\n", i ? "\n" : "", c->messages[i].role,
@@ -113,7 +115,7 @@ static const struct command {
     {"/save", "FILE", "keep the conversation in a file, with all that was read", save},
     {"/load", "FILE", "go on with a conversation that /save has kept", load},
     {"/export", "FILE", "write the conversation to a new text file", export_text},
-    {"/quit", "", "leave, as Ctrl-D does", quit},
+    {"/quit", "", "leave, as " INPUT_LEAVE_KEY " does", quit},
 };
 
 void commands_print(void)

@@ -1,5 +1,5 @@
 /* chat_interrupt.h - Ctrl-C while the program works: the first asks the work to stop, the next,
- * where the work does not listen, ends the program as the system does by default (exit code 130).
+ * where the work does not listen, ends the program as the system does by default (exit code 130, on Windows 0xc000013a).
  */
 #ifndef CHAT_INTERRUPT_H
 #define CHAT_INTERRUPT_H

@@ -4,12 +4,10 @@
  * terminal. The files beside this one: chat_conversation (messages and replies), chat_commands,
  * chat_input (typing), chat_interrupt (Ctrl-C).
  */
-#define _POSIX_C_SOURCE 200809L
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "chat_commands.h"
 #include "chat_conversation.h"
@@ -41,17 +39,15 @@ static const char about[] =
 static const char after[] =
     "KEYS\n"
     "    Ctrl-C stops a reply; pressed again before it has stopped, it ends the program. At the\n"
-    "    prompt it gives up the line. Ctrl-D leaves. A line that ends in a backslash goes on in\n"
-    "    the next, and pasted text may have many lines.\n"
+    "    prompt it gives up the line. " INPUT_LEAVE_KEY " leaves. A line that ends in a backslash goes on in\n"
+    "    the next" INPUT_PASTE_HELP ".\n"
     "\n"
     "COMMANDS\n"
     "    /help, /new, /system TEXT, /regen, /undo, /stats, /save FILE, /load FILE, /export FILE,\n"
     "    /quit\n"
     "\n"
     "FILES\n"
-    "    ${XDG_STATE_HOME:-~/.local/state}/vklm/chat_history   what was typed\n"
-    "    ${XDG_CACHE_HOME:-~/.cache}/vklm/pipelines*           what the driver compiled\n"
-    "    ~/.editrc                                             keys, as for any libedit program\n"
+    "    " USER_CACHE_NAME "/pipelines*   what the driver compiled\n" INPUT_FILES_HELP
     "\n"
     "EXIT STATUS\n"
     "    0 success, 1 an error (its text says what helps), 2 a wrong command line, 130 "
@@ -153,7 +149,7 @@ static vklm_generate_params choose_generation(const chat_options *o)
 static bool read_prompt(const chat_options *o, sample_text *prompt)
 {
     if (o->prompt) text_append(prompt, o->prompt, strlen(o->prompt));
-    if (!isatty(STDIN_FILENO)) {
+    if (!is_terminal(stdin)) {
         sample_text input = {0};
         const bool good = text_append_file(&input, stdin);
         if (!good) setup_say(&o->setup, "standard input cannot be read");
@@ -187,7 +183,7 @@ static void greet(const conversation *c)
     vklm_device_info device;
     vklm_device_get_info(c->setup->device, &device);
     const vklm_model_info *info = &c->setup->info;
-    fprintf(stderr, "%s on %s. /help lists the commands, Ctrl-D leaves.\n",
+    fprintf(stderr, "%s on %s. /help lists the commands, " INPUT_LEAVE_KEY " leaves.\n",
             info->name[0] ? info->name : c->setup->model_path, device.name);
 }
 
@@ -277,7 +273,7 @@ int main(int argc, char **argv)
 
     sample_text prompt = {0};
     if (!read_prompt(&o, &prompt)) return 1;
-    const bool once = o.prompt != NULL || !isatty(STDIN_FILENO);
+    const bool once = o.prompt != NULL || !is_terminal(stdin);
     int code = 0;
     if (once && prompt.len == 0)
         code =

@@ -9,8 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
+#if defined(__clang__)
 #define SAMPLE_PRINTF(text_at, values_at) __attribute__((format(printf, text_at, values_at)))
+#elif defined(__GNUC__) /* C's own formats, also where the system's have others */
+#define SAMPLE_PRINTF(text_at, values_at) __attribute__((format(gnu_printf, text_at, values_at)))
 #else
 #define SAMPLE_PRINTF(text_at, values_at)
 #endif

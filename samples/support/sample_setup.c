@@ -1,5 +1,5 @@
-/* sample_setup.c - see sample_setup.h. With sample_files.c the only sample code with more than one operating
- * system in mind: isatty, a monotonic clock, peak memory.
+/* sample_setup.c - see sample_setup.h. With sample_files.c and sample_windows.c the only shared code with more
+ * than one operating system in mind: a monotonic clock, peak memory.
  */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L
@@ -11,12 +11,12 @@
 #include <string.h>
 #include <time.h>
 #ifdef _WIN32
-#include <io.h>
-#define isatty _isatty
-#define fileno _fileno
+#define PSAPI_VERSION 2 /* the kernel's own GetProcessMemoryInfo */
+#include <windows.h>
+
+#include <psapi.h>
 #else
 #include <sys/resource.h>
-#include <unistd.h>
 #endif
 
 #include "sample_files.h"
@@ -57,19 +57,23 @@ bool text_append_file(sample_text *text, FILE *file)
 
 uint64_t clock_ns(void)
 {
-    struct timespec now;
 #ifdef _WIN32
-    timespec_get(&now, TIME_UTC);
+    LARGE_INTEGER count, frequency;
+    QueryPerformanceCounter(&count);
+    QueryPerformanceFrequency(&frequency);
+    return (uint64_t)((double)count.QuadPart / (double)frequency.QuadPart * 1e9);
 #else
+    struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
 }
 
 uint64_t peak_memory(void)
 {
 #ifdef _WIN32
-    return 0;
+    PROCESS_MEMORY_COUNTERS counters;
+    return GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters) ? counters.PeakWorkingSetSize : 0;
 #else
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
@@ -100,12 +104,14 @@ size_text format_size(uint64_t size_bytes)
 void setup_say(const sample_setup *setup, const char *format, ...)
 {
     progress_clear();
-    fprintf(stderr, "%s: ", setup->program);
+    char text[2 * VKLM_ERROR_TEXT_SIZE]; /* written as a whole: characters of many bytes stay together */
     va_list values;
     va_start(values, format);
-    vfprintf(stderr, format, values);
+    vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    fprintf(stderr, "\n");
+    fprintf(stderr, "%s: ", setup->program);
+    fputs(text, stderr);
+    fputc('\n', stderr);
 }
 
 static void write_log(void *user, vklm_log_level level, const char *line)
@@ -122,7 +128,7 @@ static bool bar_is_shown;
 void progress_show(const char *what, double fraction)
 {
     static const char full[] = "########################################";
-    if (!isatty(fileno(stderr))) return;
+    if (!is_terminal(stderr)) return;
     const int width = (int)sizeof full - 1, done = (int)(fraction * width + 0.5);
     fprintf(stderr, "\r%s [%.*s%*s] %3.0f %%", what, done, full, width - done, "", fraction * 100);
     fflush(stderr);
@@ -256,7 +262,7 @@ static void read_cache(sample_setup *setup, sample_text *cache)
     for (const char *c = setup->device_select; c && *c; c++) hash = (hash ^ (uint8_t)*c) * 16777619u;
     if (setup->device_select) snprintf(name, sizeof name, "pipelines-%08x", (unsigned)hash);
     setup->cache_path = user_file(USER_CACHE, name);
-    FILE *file = setup->cache_path ? fopen(setup->cache_path, "rb") : NULL;
+    FILE *file = setup->cache_path ? file_open(setup->cache_path, "rb") : NULL;
     if (!file) return;
     if (!text_append_file(cache, file) || cache->len > MOST_CACHE_BYTES) cache->len = 0;
     fclose(file);

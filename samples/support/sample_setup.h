@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "sample_args.h"
+#include "sample_files.h"
 #include "vklm/vklm.h"
 
 /* Bytes that grow; text_append keeps them terminated. Zeroed is empty; free bytes when done. */
@@ -67,7 +68,7 @@ typedef struct sample_setup {
      "Tell on stderr of the device and why it was chosen, the model, memory and speed."}
 #define CACHE_OPTION(setup)                                                                      \
     {ARGS_FLAG, "--no-cache", NULL, &(setup)->no_cache, 0, 0,                                    \
-     "Keep no compiled pipelines in ${XDG_CACHE_HOME:-~/.cache}/vklm, and use none from there."}
+     "Keep no compiled pipelines in " USER_CACHE_NAME ", and use none from there."}
 /* clang-format on */
 
 /* Whether the command line names a model; else complains of its use. */

@@ -1,5 +1,7 @@
 /* os.c - POSIX and Windows behind one small interface. */
-#if !defined(_WIN32)
+#if defined(_WIN32)
+#define _CRT_RAND_S
+#else
 #define _POSIX_C_SOURCE 200809L
 #endif
 #include "base/os.h"
@@ -17,14 +19,23 @@ enum { STACK_BYTES = 8 << 20 };
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 
+/* The system's own words, in UTF-8 and without the full stop and line end that they come with. */
 static vklm_status io_error(vklm_error *error, const char *path, const char *what)
 {
-    return vki_fail(error, VKLM_IO_ERROR, "%s: %s (Windows error %lu)", path, what, GetLastError());
+    const DWORD code = GetLastError();
+    WCHAR wide[256];
+    char why[512] = "";
+    DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0, wide, 256, NULL);
+    while (n > 0 && (wide[n - 1] <= L' ' || wide[n - 1] == L'.')) n--;
+    if (n > 0) (void)WideCharToMultiByte(CP_UTF8, 0, wide, (int)n, why, sizeof why - 1, NULL, NULL);
+    return vki_fail(error, VKLM_IO_ERROR, "%s: %s (Windows error %lu: %s)", path, what, code, why);
 }
 
 static vklm_status file_size(intptr_t file, const char *name, vklm_error *error, uint64_t *size_bytes)
 {
     LARGE_INTEGER size;
+    if (GetFileType((HANDLE)file) != FILE_TYPE_DISK)
+        return vki_fail(error, VKLM_IO_ERROR, "%s: not a regular file", name);
     if (!GetFileSizeEx((HANDLE)file, &size)) return io_error(error, name, "has no size");
     *size_bytes = (uint64_t)size.QuadPart;
     return VKLM_OK;
@@ -52,6 +63,9 @@ vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error)
     WCHAR wide[32768];
     if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 32768))
         return vki_fail(error, VKLM_IO_ERROR, "%s: the path is not UTF-8", path);
+    const DWORD attributes = GetFileAttributesW(wide);
+    if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
+        return vki_fail(error, VKLM_IO_ERROR, "%s: not a regular file", path);
     HANDLE file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL);
     if (file == INVALID_HANDLE_VALUE) return io_error(error, path, "cannot be opened");
     const vklm_status status = vki_map_open_file(map, (intptr_t)file, 0, 0, path, error);
@@ -67,8 +81,8 @@ void vki_map_close(vki_map *map)
 
 void vki_map_expect(const uint8_t *bytes, uint64_t size_bytes)
 {
-    (void)bytes;
-    (void)size_bytes;
+    WIN32_MEMORY_RANGE_ENTRY range = {(void *)(uintptr_t)bytes, (SIZE_T)size_bytes};
+    (void)PrefetchVirtualMemory(GetCurrentProcess(), 1, &range, 0);
 }
 
 uint32_t vki_core_count(void)
@@ -157,9 +171,12 @@ uint64_t vki_now_ns(void)
 
 static bool system_random(void *bytes, size_t size)
 {
-    (void)bytes;
-    (void)size;
-    return false;
+    unsigned word = 0;
+    for (size_t at = 0; at < size; at += sizeof word) {
+        if (rand_s(&word) != 0) return false;
+        memcpy((char *)bytes + at, &word, vki_min(sizeof word, size - at));
+    }
+    return true;
 }
 #else
 #include <fcntl.h>

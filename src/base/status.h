@@ -10,8 +10,10 @@
 
 #include "vklm/vklm.h"
 
-#if defined(__GNUC__)
+#if defined(__clang__)
 #define VKI_PRINTF(text_at, values_at) __attribute__((format(printf, text_at, values_at)))
+#elif defined(__GNUC__) /* C's own formats, also where the system's have others */
+#define VKI_PRINTF(text_at, values_at) __attribute__((format(gnu_printf, text_at, values_at)))
 #else
 #define VKI_PRINTF(text_at, values_at)
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
 #include "base/checked.h"

@@ -1,7 +1,11 @@
-# Installs the library as a static and as a shared one, checks their symbols, and builds and runs the program
-# of this folder against them by each way in.
-# cmake -DSOURCE=the project -DWORK=an empty folder -DNM=nm -DGENERATOR=Ninja -P run.cmake
+# Installs the library as a static and as a shared one, checks their symbols, and builds and runs the programs
+# of this folder against them by each way in, the plain sources without CMake among them.
+# cmake -DSOURCE=the project -DWORK=an empty folder -DNM=nm -DGENERATOR=Ninja -DCC=cc -DPKG_CONFIG=pkg-config
+#       [-DTOOLCHAIN=the cross compiler's] -P run.cmake
 set(common -G "${GENERATOR}" -DCMAKE_BUILD_TYPE=Debug --no-warn-unused-cli)
+if(TOOLCHAIN)
+  list(APPEND common "-DCMAKE_TOOLCHAIN_FILE=${TOOLCHAIN}")
+endif()
 file(REMOVE_RECURSE "${WORK}")
 
 function(run)
@@ -19,7 +23,7 @@ endfunction()
 
 function(consume how folder)
   build("${SOURCE}/tests/consume" "${folder}" -DHOW=${how} ${ARGN})
-  run("${CMAKE_CTEST_COMMAND}" --test-dir "${folder}" --output-on-failure)
+  run("${CMAKE_CTEST_COMMAND}" --test-dir "${folder}" --output-on-failure --no-tests=error)
   message(STATUS "${folder}: built and ran")
 endfunction()
 
@@ -29,11 +33,35 @@ foreach(kind static shared)
   build("${SOURCE}" "${prefix}-build" -DBUILD_SHARED_LIBS=${shared} -DVKLM_TESTS=OFF -DVKLM_SAMPLES=OFF
         "-DCMAKE_INSTALL_PREFIX=${prefix}" -DCMAKE_INSTALL_LIBDIR=lib)
   run("${CMAKE_COMMAND}" --install "${prefix}-build")
-  file(GLOB library "${prefix}/lib/libvklm.a" "${prefix}/lib/libvklm.so")
+  file(GLOB library "${prefix}/lib/libvklm.a" "${prefix}/lib/libvklm.so" "${prefix}/bin/vklm.dll")
   run("${CMAKE_COMMAND}" "-DNM=${NM}" "-DLIBRARY=${library}" -P "${SOURCE}/tests/symbols.cmake")
-  consume(package "${prefix}-package" "-DCMAKE_PREFIX_PATH=${prefix}")
-  if(EXISTS "${PKG_CONFIG}")
-    consume(pkgconfig "${prefix}-pkgconfig" "-DCMAKE_PREFIX_PATH=${prefix}")
+  set(ENV{WINEPATH} "Z:${prefix}/bin") # where Wine finds the DLL
+  set(installed "-DCMAKE_PREFIX_PATH=${prefix}" "-DHEADERS=${prefix}/include")
+  consume(package "${prefix}-package" ${installed})
+  if(EXISTS "${PKG_CONFIG}" AND NOT TOOLCHAIN)
+    consume(pkgconfig "${prefix}-pkgconfig" ${installed})
   endif()
 endforeach()
-consume(subdirectory "${WORK}/subdirectory" "-DVKLM_SOURCE=${SOURCE}")
+if(TOOLCHAIN)
+  return()
+endif()
+consume(subdirectory "${WORK}/subdirectory" "-DVKLM_SOURCE=${SOURCE}" "-DHEADERS=${SOURCE}/include")
+
+# The command of PLAIN.md, but for the warnings and the optimisation.
+run("${CMAKE_COMMAND}" --build "${WORK}/static-build" --target plain_sources)
+set(plain "${WORK}/static-build/plain_sources")
+file(STRINGS "${plain}/PLAIN.md" command REGEX "^    cc ")
+foreach(change "    cc |${CC} -Wall -Werror " " -O2 | -O0 " "yours.c|${SOURCE}/tests/consume/use.c" "-o yours|-o ${WORK}/plain")
+  string(REPLACE "|" ";" change "${change}")
+  list(GET change 0 old)
+  list(GET change 1 new)
+  string(REPLACE "${old}" "${new}" command "${command}")
+endforeach()
+run("${CMAKE_COMMAND}" -E chdir "${plain}" sh -c "${command}")
+run("${WORK}/plain")
+file(STRINGS "${plain}/sources.txt" listed)
+file(GLOB present RELATIVE "${plain}" "${plain}/src/*/*.c")
+if(NOT listed STREQUAL present)
+  message(FATAL_ERROR "${plain}/sources.txt is not what is there")
+endif()
+message(STATUS "${plain}: built and ran")

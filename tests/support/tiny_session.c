@@ -1,11 +1,11 @@
 /* tiny_session.c - see tiny_session.h. */
-#define _POSIX_C_SOURCE 200809L
 #include "tiny_session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "support/temp.h"
 
 static vklm_error error;
 
@@ -27,12 +27,9 @@ tiny_model tiny_small(const char *arch)
 
 vklm_status tiny_try_load(vklm_device *device, const tiny_model *m, vklm_error *failure, vklm_model **model)
 {
-    char path[512];
-    const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%s/vklm-tiny-XXXXXX", folder ? folder : "/tmp");
-    const int file = mkstemp(path);
-    ck_assert_msg(file >= 0, "%s cannot be made", path);
-    close(file);
+    char folder[TEMP_FOLDER_SIZE], path[TEMP_FOLDER_SIZE + 16];
+    temp_folder(folder);
+    snprintf(path, sizeof path, "%s/tiny.gguf", folder);
     gguf_writer *w = tiny_model_write(m);
     ck_assert(gguf_writer_save(w, path));
     gguf_writer_free(w);
@@ -41,6 +38,7 @@ vklm_status tiny_try_load(vklm_device *device, const tiny_model *m, vklm_error *
         .precision = m->default_precision ? VKLM_PRECISION_DEFAULT : VKLM_PRECISION_HIGH};
     const vklm_status status = vklm_model_load(device, &params, failure, model);
     remove(path);
+    temp_folder_remove(folder);
     ck_assert((status == VKLM_OK) == (*model != NULL));
     return status;
 }
