@@ -243,29 +243,31 @@ void driver_unlock(void *user, VkQueue queue)
     pthread_mutex_unlock(&queue_lock);
 }
 
-/* The size stands before the memory, as far as its alignment asks. */
+/* Before the memory stand what malloc gave, and the size. */
 static VKAPI_ATTR void *VKAPI_CALL host_allocate(void *user, size_t size, size_t alignment,
                                                  VkSystemAllocationScope scope)
 {
     (void)user;
     (void)scope;
-    if (alignment < 2 * sizeof(size_t)) alignment = 2 * sizeof(size_t);
-    char *memory = aligned_alloc(alignment, (size + 2 * alignment - 1) / alignment * alignment);
-    if (!memory) return NULL;
-    memcpy(memory + alignment - sizeof size, &size, sizeof size);
-    memcpy(memory + alignment - 2 * sizeof size, &alignment, sizeof alignment);
+    const size_t front = sizeof(void *) + sizeof size;
+    char *block = malloc(front + alignment + size);
+    if (!block) return NULL;
+    char *memory = block + front;
+    memory += (alignment - (uintptr_t)memory % alignment) % alignment;
+    memcpy(memory - sizeof size, &size, sizeof size);
+    memcpy(memory - front, &block, sizeof block);
     driver.host_alive++;
-    return memory + alignment;
+    return memory;
 }
 
 static VKAPI_ATTR void VKAPI_CALL host_free(void *user, void *memory)
 {
     (void)user;
     if (!memory) return;
-    size_t alignment;
-    memcpy(&alignment, (char *)memory - 2 * sizeof alignment, sizeof alignment);
+    void *block;
+    memcpy(&block, (char *)memory - sizeof block - sizeof(size_t), sizeof block);
     driver.host_alive--;
-    free((char *)memory - alignment);
+    free(block);
 }
 
 static VKAPI_ATTR void *VKAPI_CALL host_reallocate(void *user, void *memory, size_t size, size_t alignment,

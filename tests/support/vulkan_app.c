@@ -129,6 +129,7 @@ VkBool32 *app_feature(vulkan_app *app, const char *name)
     for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
         if (strcmp(bits[i].name, name) == 0) return *bits[i].bit ? bits[i].bit : NULL;
     ck_abort_msg("no feature %s", name);
+    return NULL;
 }
 
 void app_drop_extension(vulkan_app *app, const char *name)
