@@ -299,7 +299,7 @@ bool conversation_load(conversation *c, const char *path)
     vklm_error error = {.text = "plain text has no conversation"};
     sample_text bytes = {0};
     size_t reused = 0;
-    FILE *file = fopen(path, "rb");
+    FILE *file = file_open(path, "rb");
     const bool read = file && text_append_file(&bytes, file);
     if (!read) snprintf(error.text, sizeof error.text, "%s", strerror(errno));
     if (file) fclose(file);

@@ -24,7 +24,7 @@ static int run_loader(void *user)
 
 static bool can_be_read(const char *path)
 {
-    FILE *file = fopen(path, "rb");
+    FILE *file = file_open(path, "rb");
     if (file) fclose(file);
     return file != NULL;
 }

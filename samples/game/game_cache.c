@@ -23,7 +23,7 @@ static uint64_t sum_of(const char *bytes, size_t len)
 static void read_file(sample_text *kept)
 {
     char *path = user_file(USER_CACHE, file_name);
-    FILE *file = path ? fopen(path, "rb") : NULL;
+    FILE *file = path ? file_open(path, "rb") : NULL;
     uint64_t sum = 0;
     if (file && (!text_append_file(kept, file) || kept->len <= SUM_BYTES || kept->len > MOST_BYTES)) kept->len = 0;
     if (kept->len) memcpy(&sum, kept->bytes, SUM_BYTES);

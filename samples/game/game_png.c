@@ -9,6 +9,7 @@
 #include <png.h>
 
 #include "game_gpu.h"
+#include "sample_files.h"
 
 static bool write_rows(FILE *file, uint32_t width, uint32_t height, const uint8_t *rgba)
 {
@@ -31,7 +32,7 @@ static bool write_rows(FILE *file, uint32_t width, uint32_t height, const uint8_
 
 bool png_save(const char *path, uint32_t width, uint32_t height, const uint8_t *rgba)
 {
-    FILE *file = fopen(path, "wb");
+    FILE *file = file_open(path, "wb");
     if (!file) return gpu_fail("%s cannot be written: %s", path, strerror(errno));
     bool good = write_rows(file, width, height, rgba);
     good = fclose(file) == 0 && good;
