@@ -527,6 +527,24 @@ START_TEST(a_lost_device_is_told_and_a_new_one_works)
 }
 END_TEST
 
+START_TEST(an_adoption_that_fails_leaves_nothing)
+{
+    app_make_device(&app);
+    const vklm_adopt_params params = all_params();
+    vklm_device *device = NULL;
+    for (int n = 1; !device; n++) {
+        driver_fail(DRIVER_MAKE, n, false, VK_ERROR_OUT_OF_HOST_MEMORY);
+        const vklm_status status = vklm_device_adopt(&params, &error, &device);
+        ck_assert_int_eq(status, driver.counted >= n ? VKLM_OUT_OF_MEMORY : VKLM_OK);
+        if (!device) check_nothing_left();
+    }
+    ck_assert_int_gt(driver.counted, 0);
+    driver_fail(0, 0, false, VK_SUCCESS);
+    vklm_device_destroy(&device);
+    app_end_device(&app);
+}
+END_TEST
+
 START_TEST(an_instance_of_a_later_vulkan_needs_no_promoted_extensions)
 {
     app_close(&app);
@@ -568,6 +586,7 @@ int main(void)
         the_programs_pipeline_cache_is_used_and_kept,
         device_memory_is_told_of_and_may_be_refused,
         a_lost_device_is_told_and_a_new_one_works,
+        an_adoption_that_fails_leaves_nothing,
         an_instance_of_a_later_vulkan_needs_no_promoted_extensions,
     };
     Suite *suite = suite_create("adopt");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/driver_calls.h"
 #include "support/tiny_session.h"
 
 enum { PROMPT = 20, NEW = 5 };
@@ -46,6 +47,8 @@ static void set_up(void)
     const tiny_model m = fault_model();
     device = test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params),
                                                .allocator = {.realloc = counting_realloc}});
+    driver_reset();
+    driver_wrap(device);
     model = tiny_load(device, &m);
     some_ids(23, 256, prompt, RUN_MAX_IDS);
     session = tiny_session(model, NULL);
@@ -63,6 +66,8 @@ static void tear_down(void)
     vklm_session_destroy(&session);
     vklm_model_destroy(&model);
     ck_assert_uint_eq(vklm_device_memory_used(device), 0);
+    ck_assert_int_eq(driver.alive, 0);
+    driver_unwrap(device);
     vklm_device_destroy(&device);
     ck_assert_uint_eq(n_live, 0);
 }
@@ -294,56 +299,6 @@ END_TEST
 
 /* ---- Device memory and other failures of the driver ------------------------------------------------------------ */
 
-static struct {
-    PFN_vkAllocateMemory allocate;
-    PFN_vkQueueSubmit submit;
-    PFN_vkWaitSemaphores wait;
-    int calls_left; /* until calls fail */
-    VkResult failure;
-} driver;
-
-static bool fails_now(void)
-{
-    return driver.calls_left-- <= 0;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL failing_allocate(VkDevice handle, const VkMemoryAllocateInfo *info,
-                                                       const VkAllocationCallbacks *callbacks, VkDeviceMemory *memory)
-{
-    return fails_now() ? driver.failure : driver.allocate(handle, info, callbacks, memory);
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL failing_submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkFence fence)
-{
-    return fails_now() ? driver.failure : driver.submit(queue, n, infos, fence);
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL failing_wait(VkDevice handle, const VkSemaphoreWaitInfo *info, uint64_t timeout_ns)
-{
-    if (!fails_now()) return driver.wait(handle, info, timeout_ns);
-    (void)driver.wait(handle, info, UINT64_MAX); /* so that nothing is in flight when all is destroyed */
-    return driver.failure;
-}
-
-static void hook(bool allocations, bool submits, bool waits, int calls_left, VkResult failure)
-{
-    driver.calls_left = calls_left;
-    driver.failure = failure;
-    driver.allocate = device->fn.vkAllocateMemory;
-    driver.submit = device->fn.vkQueueSubmit;
-    driver.wait = device->fn.vkWaitSemaphores;
-    if (allocations) device->fn.vkAllocateMemory = failing_allocate;
-    if (submits) device->fn.vkQueueSubmit = failing_submit;
-    if (waits) device->fn.vkWaitSemaphores = failing_wait;
-}
-
-static void unhook(void)
-{
-    device->fn.vkAllocateMemory = driver.allocate;
-    device->fn.vkQueueSubmit = driver.submit;
-    device->fn.vkWaitSemaphores = driver.wait;
-}
-
 START_TEST(without_device_memory_for_the_cache_the_session_waits_for_better_times)
 {
     vklm_session *other = tiny_session(model, &(vklm_session_params){.kv = VKLM_KV_F32});
@@ -352,14 +307,14 @@ START_TEST(without_device_memory_for_the_cache_the_session_waits_for_better_time
     check_works(session);
     CHECK_OK(vklm_session_set_ids(other, prompt, 300, &error, NULL));
     CHECK_OK(vklm_session_generate(other, &greedy, &error));
-    hook(true, false, false, 1, VK_ERROR_OUT_OF_DEVICE_MEMORY); /* one page is left of two */
+    driver_fail(DRIVER_MEMORY, 2, true, VK_ERROR_OUT_OF_DEVICE_MEMORY); /* one page is left of two */
     check_ends_with(other, VKLM_OUT_OF_DEVICE_MEMORY, "the KV cache");
     size_t n;
     ck_assert_mem_eq(vklm_session_ids(other, &n), prompt, 300 * sizeof *prompt);
     ck_assert_uint_eq(n, 300);
     check_works(session); /* of what there is already */
     check_works(other);
-    unhook();
+    driver_fail(0, 0, false, VK_SUCCESS);
     CHECK_OK(vklm_session_set_ids(other, prompt, 300, &error, NULL));
     run_free(&result);
     run_greedy(other, NEW, &result);
@@ -376,9 +331,9 @@ START_TEST(a_load_without_device_memory_leaves_nothing)
     int calls = 0;
     for (; status != VKLM_OK; calls++) {
         vklm_model *other;
-        hook(true, false, false, calls, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+        driver_fail(DRIVER_MEMORY, calls + 1, true, VK_ERROR_OUT_OF_DEVICE_MEMORY);
         status = tiny_try_load(device, &m, &error, &other);
-        unhook();
+        driver_fail(0, 0, false, VK_SUCCESS);
         if (status != VKLM_OK) ck_assert_int_eq(status, VKLM_OUT_OF_DEVICE_MEMORY);
         vklm_model_destroy(&other);
         ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
@@ -386,6 +341,81 @@ START_TEST(a_load_without_device_memory_leaves_nothing)
     }
     ck_assert_int_gt(calls, 3);
     check_works(session);
+}
+END_TEST
+
+enum { ALL_CALLS = DRIVER_MAKE | DRIVER_SUBMIT | DRIVER_WAIT };
+
+/* Has call number n fail, as on a machine with no memory left of one kind or the other. */
+static vklm_status fail_call(int n)
+{
+    driver_fail(ALL_CALLS, n, false, n % 2 ? VK_ERROR_OUT_OF_HOST_MEMORY : VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    return n % 2 ? VKLM_OUT_OF_MEMORY : VKLM_OUT_OF_DEVICE_MEMORY;
+}
+
+/* Whether the call that failed may be one that another heap makes good, or a wait for work that nobody wants. */
+static bool has_second_chance(int n)
+{
+    const char *name = driver.names[n];
+    return strncmp(name, "vkWait", 6) == 0 || (n % 2 == 0 && strcmp(name, "vkAllocateMemory") == 0);
+}
+
+/* Whether call n of a life is the first or the last of its name. */
+static bool is_outermost(const char *const *names, int n, int total)
+{
+    bool before = false, after = false;
+    for (int i = 1; i <= total; i++)
+        if (names[i] == names[n]) *(i < n ? &before : &after) |= i != n;
+    return !before || !after;
+}
+
+START_TEST(calls_of_the_driver_may_fail_in_a_models_life_and_nothing_leaks)
+{
+    static const char *names[sizeof driver.names / sizeof *driver.names];
+    const tiny_model m = fault_model();
+    char path[64];
+    save_model(&m, path);
+    const size_t live_before = n_live;
+    const int alive_before = driver.alive;
+    const uint64_t used_before = vklm_device_memory_used(device);
+    (void)fail_call(0);
+    CHECK_OK(whole_life(path));
+    const int total = driver.counted;
+    ck_assert_int_gt(total, 40);
+    memcpy(names, driver.names, sizeof names);
+    for (int n = 1; n <= total; n++) {
+        if (!is_outermost(names, n, total)) continue;
+        const vklm_status wanted = fail_call(n), status = whole_life(path);
+        if (status != VKLM_OK) ck_assert_msg(status == wanted, "%s (call %d): %s", driver.names[n], n, error.text);
+        else ck_assert_msg(has_second_chance(n), "%s (call %d) failed and nobody cares", driver.names[n], n);
+        ck_assert_int_eq(driver.alive, alive_before);
+        ck_assert_uint_eq(n_live, live_before);
+        ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
+    }
+    (void)fail_call(0);
+    CHECK_OK(whole_life(path));
+    check_works(session);
+    remove(path);
+}
+END_TEST
+
+START_TEST(a_session_survives_any_failed_call_of_the_driver)
+{
+    const vklm_session_params create = {.struct_size = sizeof create, .chunk = 6};
+    for (int n = 1, failed = true; failed; n++) {
+        vklm_session_destroy(&session);
+        const vklm_status wanted = fail_call(n);
+        vklm_status status = vklm_session_create(model, &create, &error, &session);
+        if (status == VKLM_OK) status = vklm_session_set_ids(session, prompt, PROMPT, &error, NULL);
+        if (status == VKLM_OK) status = vklm_session_generate(session, &greedy, &error);
+        if (status == VKLM_OK && wait_done(session).reason == VKLM_DONE_ERROR) status = result.done.status;
+        failed = driver.counted >= n;
+        if (status != VKLM_OK) ck_assert_msg(status == wanted, "%s (call %d): %s", driver.names[n], n, error.text);
+        else ck_assert_msg(!failed || has_second_chance(n), "%s (call %d) failed and nobody cares", driver.names[n], n);
+        driver_fail(0, 0, false, VK_SUCCESS);
+        if (!session) CHECK_OK(vklm_session_create(model, &create, &error, &session));
+        check_works(session);
+    }
 }
 END_TEST
 
@@ -444,8 +474,8 @@ static void check_lost(vklm_session *other)
 
 START_TEST(a_lost_device_is_told_to_every_session_and_can_be_destroyed)
 {
-    static const struct { bool submits, waits; int calls_left; } ways[] = {
-        {true, false, 0}, {true, false, 2}, {true, false, 4}, {false, true, 0}, {false, true, 3}, {false, true, 6},
+    static const struct { unsigned kind; int n; } ways[] = {
+        {DRIVER_SUBMIT, 1}, {DRIVER_SUBMIT, 3}, {DRIVER_SUBMIT, 5}, {DRIVER_WAIT, 1}, {DRIVER_WAIT, 4}, {DRIVER_WAIT, 7},
     };
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         vklm_session *other = tiny_session(model, NULL);
@@ -453,9 +483,9 @@ START_TEST(a_lost_device_is_told_to_every_session_and_can_be_destroyed)
         CHECK_OK(vklm_session_set_ids(other, prompt, PROMPT, &error, NULL));
         CHECK_OK(vklm_session_generate(session, &greedy, &error));
         CHECK_OK(vklm_session_generate(other, &greedy, &error));
-        hook(false, ways[w].submits, ways[w].waits, ways[w].calls_left, VK_ERROR_DEVICE_LOST);
+        driver_fail(ways[w].kind, ways[w].n, true, VK_ERROR_DEVICE_LOST);
         check_lost(other);
-        unhook();
+        driver_fail(0, 0, false, VK_SUCCESS);
         device->fn.vkDeviceWaitIdle(device->device); /* lost in name only */
         vklm_session_destroy(&other);
         tear_down();
@@ -514,6 +544,8 @@ int main(void)
         a_session_survives_any_failed_allocation,
         without_device_memory_for_the_cache_the_session_waits_for_better_times,
         a_load_without_device_memory_leaves_nothing,
+        calls_of_the_driver_may_fail_in_a_models_life_and_nothing_leaks,
+        a_session_survives_any_failed_call_of_the_driver,
         logits_that_are_no_numbers_end_the_generation,
         a_lost_device_is_told_to_every_session_and_can_be_destroyed,
         a_load_can_be_cancelled_at_every_report_and_leaves_nothing,

@@ -24,7 +24,7 @@ typedef struct driver_calls {
     int fail_at;                /* 0: never */
     VkResult failure;
     atomic_int counted;         /* calls of the failing kinds */
-    char failed[64];            /* the name of the last that failed */
+    const char *names[4096];    /* of the calls counted, from 1 on */
     atomic_int alive;           /* objects and allocations */
     atomic_int submits, unlocked_submits; /* of the latter, those while driver_locked is not 1 */
     atomic_int idle_waits;      /* for queues or devices, and the device's destruction */
