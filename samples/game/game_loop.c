@@ -29,16 +29,24 @@ static bool open_model(game *game)
     if (!options->headless) return true; /* the frames show how far it is */
     model_await(&game->model);
     model_poll(&game->model);
-    return game->model.state == MODEL_READY && talk_use_model(&game->talk, game->model.model);
+    if (game->model.state != MODEL_READY || !talk_use_model(&game->talk, game->model.model)) return false;
+    while (game->talk.phase == TALK_WAKING && game->model.state == MODEL_READY) {
+        model_work(&game->model, 50);
+        talk_update(&game->talk, 0);
+    }
+    return game->model.state == MODEL_READY && game->talk.model;
 }
 
 static void open_talk(game *game)
 {
     const game_options *options = &game->options;
     const bool chinese = text_has_chinese(game->text) && options->language != 1;
+    /* A software device is some hundred times slower than a GPU: so are the pieces of a pass. */
+    const bool software = game->gpu.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     const talk_options talk = {.pause = options->pause,
                                .replies = (int)options->replies,
                                .max_tokens = (uint32_t)options->max_tokens,
+                               .chunk = options->chunk ? (uint32_t)options->chunk : software ? 8 : 128,
                                .seed = (uint64_t)options->seed,
                                .english = options->language != 2 || !chinese,
                                .chinese = chinese,
@@ -53,10 +61,10 @@ bool game_open(game *game, const game_options *options)
     game->panel.budget_ms = options->budget_ms;
     game->text = text_open(options->font, options->font_chinese);
     if (!game->text) return false;
-    open_talk(game);
     if (!options->headless && !window_open(game)) return false;
     const gpu_options gpu = {options->device, game->window != NULL, !options->no_model, options->validate};
     if (!gpu_create(&game->gpu, &gpu)) return false;
+    open_talk(game);
     const VkExtent2D size = {options->width, options->height};
     const bool target = game->window ? target_open_window(&game->target, &game->gpu, game->window)
                                      : target_open_offscreen(&game->target, &game->gpu, size);

@@ -10,7 +10,7 @@ typedef struct game_options {
     bool headless, no_model, validate, json, verbose;
     const char *size, *out, *device, *font, *font_chinese, *model_path;
     uint32_t width, height; /* of `size` */
-    int64_t frames, tokens, warmup, layers, threads, max_tokens, replies, seed;
+    int64_t frames, tokens, warmup, layers, threads, max_tokens, replies, seed, chunk;
     double budget_ms, fps, pause;
     int language; /* both, English, Chinese */
 } game_options;

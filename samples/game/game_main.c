@@ -18,6 +18,8 @@ static int parse(int argc, char **argv, game_options *options)
         {ARGS_INTEGER, "--threads", "N", &options->threads, 0, 16,
          "Load with N threads. Default: one for each processor, at most 8."},
         {ARGS_INTEGER, "--max-tokens", "N", &options->max_tokens, 1, 400, "Of a reply. Default: 60."},
+        {ARGS_INTEGER, "--chunk", "N", &options->chunk, 1, 512,
+         "Prompt tokens digested at once: fewer keep closer to the budget. Default: 128, on software Vulkan 8."},
         {ARGS_INTEGER, "--replies", "N", &options->replies, 1, TALK_MOST_LINES - 1,
          "To an opening line of the script, before the next one. Default: 3."},
         {ARGS_INTEGER, "--seed", "N", &options->seed, 1, 1e15, "Of the replies. Default: 1."},

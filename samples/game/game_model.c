@@ -128,6 +128,12 @@ void model_step(game_model *model, double budget_ms)
     }
 }
 
+void model_work(game_model *model, double budget_ms)
+{
+    model_step(model, budget_ms);
+    if (model->state == MODEL_READY) vklm_model_wait(model->model, (uint64_t)(budget_ms * 1e6), NULL);
+}
+
 void model_close(game_model *model)
 {
     atomic_store(&model->cancel, true);

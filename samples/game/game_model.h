@@ -49,6 +49,9 @@ void model_await(game_model *model);
 /* Gives the model budget_ms of GPU time; 0: none. Whatever it has to tell reaches its sessions as events. */
 void model_step(game_model *model, double budget_ms);
 
+/* For where nothing is drawn yet: the same, and waits for some of it to be done. */
+void model_work(game_model *model, double budget_ms);
+
 /* After the sessions were destroyed. Cancels a load under way. */
 void model_close(game_model *model);
 

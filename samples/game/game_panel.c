@@ -40,13 +40,16 @@ static void draw_budget(panel *panel, const talk *talk, canvas *canvas, text *te
 }
 
 /* In the middle, over the lake. */
-static void draw_loading(const game_model *model, canvas *canvas, text *text, float width, float height)
+static void draw_loading(const game_model *model, const talk *talk, canvas *canvas, text *text, float width,
+                         float height)
 {
     const float scale = fminf(height, 0.6f * width) / 720, size = fmaxf(17 * scale, 11), pad = 16 * scale;
-    const bool failed = model->state == MODEL_FAILED;
-    const float share = (float)atomic_load(&model->permille) / 1000;
+    const bool failed = model->state == MODEL_FAILED, waking = model->state == MODEL_READY;
+    const float share = waking ? 1 - (float)talk->n_asleep / (float)talk->n_sessions
+                               : (float)atomic_load(&model->permille) / 1000;
     char label[48];
-    snprintf(label, sizeof label, "Loading the model: %.0f %%", (double)share * 100);
+    snprintf(label, sizeof label, "%s: %.0f %%", waking ? "The two are waking up" : "Loading the model",
+             (double)share * 100);
     const char *says = failed ? model->error.text : label;
     text_line lines[TEXT_MOST_LINES];
     const float inner = fminf(520 * scale, width - 4 * pad), line = text_height(text, size);
@@ -74,8 +77,9 @@ void panel_draw(panel *panel, const graph *graph, const talk *talk, const game_m
     graph_draw(graph, canvas, text, left, scale, present ? panel->budget_ms : -1);
     if (present)
         draw_budget(panel, talk, canvas, text, (rect){width - margin - right, y, right, high}, scale);
-    if (model->state == MODEL_LOADING || model->state == MODEL_FAILED)
-        draw_loading(model, canvas, text, width, height);
+    const bool waking = model->state == MODEL_READY && talk->phase == TALK_WAKING;
+    if (model->state == MODEL_LOADING || model->state == MODEL_FAILED || waking)
+        draw_loading(model, talk, canvas, text, width, height);
 }
 
 void panel_mouse(panel *panel, float x, float y, bool down)

@@ -64,37 +64,13 @@ void talk_begin(talk *talk, const talk_options *options)
     begin_exchange(talk);
 }
 
-bool talk_use_model(talk *talk, vklm_model *model)
-{
-    const vklm_vocab *vocab = vklm_model_vocab(model);
-    vklm_model_info info;
-    vklm_error error;
-    vklm_model_get_info(model, &info);
-    if (!vocab) return gpu_fail("the model cannot speak, for it has no tokenizer that vklm knows: %s", info.no_vocab);
-    const uint32_t context = info.context_length && info.context_length < CONTEXT ? info.context_length : CONTEXT;
-    const vklm_session_params params = {.struct_size = sizeof params, .context = context};
-    for (int i = 0; i < SPEAKERS; i++)
-        if (vklm_session_create(model, &params, &error, &talk->sessions[i]) != VKLM_OK)
-            return gpu_fail("%s", error.text);
-    talk->play = vklm_chat_family(vocab) == NULL;
-    talk->model = model;
-    talk->next_opening--; /* the present one once more, for now it is answered */
-    begin_exchange(talk);
-    return true;
-}
-
-void talk_end(talk *talk)
-{
-    for (int i = 0; i < SPEAKERS; i++) {
-        vklm_session_destroy(&talk->sessions[i]);
-        free(talk->bubbles[i].bytes);
-        talk->bubbles[i] = (sample_text){0};
-    }
-    forget_lines(talk);
-    talk->model = NULL;
-}
-
 /* ---- Asking the model ----------------------------------------------------------------------------- */
+
+/* The session of who speaks, in the language of the exchange. */
+static vklm_session *session_of(const talk *talk)
+{
+    return session_of(talk)[talk->opening->chinese];
+}
 
 /* The exchange from the speaker's side. Some chat formats want the user to begin. */
 static vklm_status set_chat(talk *talk, vklm_error *error)
@@ -108,7 +84,7 @@ static vklm_status set_chat(talk *talk, vklm_error *error)
         const char *role = talk->lines[i].speaker == talk->speaker ? "assistant" : "user";
         messages[count++] = (vklm_message){role, talk->lines[i].text};
     }
-    return vklm_session_set_chat(talk->sessions[talk->speaker], messages, count, error, NULL);
+    return vklm_session_set_chat(session_of(talk), messages, count, error, NULL);
 }
 
 static void add_line(sample_text *text, int speaker, const char *line)
@@ -120,25 +96,35 @@ static void add_line(sample_text *text, int speaker, const char *line)
     text_append(text, line, strlen(line));
 }
 
+static void begin_play(sample_text *text, bool chinese)
+{
+    const char *scene = chinese ? "夜里，猫头鹰Orla和小狐狸Mo 墨在湖边聊天。\n\n"
+                                : "At night by a lake, Orla the owl and Mo 墨 the fox talk.\n\n";
+    text_append(text, scene, strlen(scene));
+}
+
+/* Makes a text the session's history. */
+static vklm_status set_session_text(const talk *talk, vklm_session *session, const sample_text *text, vklm_error *error)
+{
+    vklm_token ids[CONTEXT];
+    size_t n_ids = 0;
+    const vklm_status status = vklm_tokenize(vklm_model_vocab(talk->model), text->bytes, text->len, VKLM_ADD_SPECIAL,
+                                             error, ids, CONTEXT, &n_ids);
+    return status == VKLM_OK ? vklm_session_set_ids(session, ids, n_ids, error, NULL) : status;
+}
+
 /* The same as a play, for a model that only continues text. */
 static vklm_status set_play(talk *talk, vklm_error *error)
 {
-    const vklm_vocab *vocab = vklm_model_vocab(talk->model);
     sample_text text = {0};
-    const char *scene = talk->opening->chinese ? "夜里，猫头鹰Orla和小狐狸Mo 墨在湖边聊天。\n\n"
-                                               : "At night by a lake, Orla the owl and Mo 墨 the fox talk.\n\n";
-    text_append(&text, scene, strlen(scene));
+    begin_play(&text, talk->opening->chinese);
     for (size_t i = 0; i < talk->n_lines; i++) {
         add_line(&text, talk->lines[i].speaker, talk->lines[i].text);
         text_append(&text, "\n", 1);
     }
     add_line(&text, talk->speaker, "");
-    vklm_token ids[CONTEXT];
-    size_t n_ids = 0;
-    vklm_status status =
-        vklm_tokenize(vocab, text.bytes, text.len, VKLM_ADD_SPECIAL, error, ids, CONTEXT, &n_ids);
+    const vklm_status status = set_session_text(talk, session_of(talk), &text, error);
     free(text.bytes);
-    if (status == VKLM_OK) status = vklm_session_set_ids(talk->sessions[talk->speaker], ids, n_ids, error, NULL);
     return status;
 }
 
@@ -161,7 +147,7 @@ static void ask(talk *talk)
     set_text(&talk->bubbles[talk->speaker], "", 0);
     enter(talk, TALK_REPLY);
     vklm_status status = talk->play ? set_play(talk, &error) : set_chat(talk, &error);
-    if (status == VKLM_OK) status = vklm_session_generate(talk->sessions[talk->speaker], &params, &error);
+    if (status == VKLM_OK) status = vklm_session_generate(session_of(talk), &params, &error);
     if (status != VKLM_OK) give_up(talk, error.text);
 }
 
@@ -215,7 +201,7 @@ static void take_token(talk *talk, const vklm_event *event)
     talk->mouths[talk->speaker] = 1;
     add_text(talk, event->text, end ? (size_t)(end - event->text) : event->text_len);
     talk->line_over = end && bubble->len > 0;
-    if (talk->line_over) vklm_session_cancel(talk->sessions[talk->speaker]);
+    if (talk->line_over) vklm_session_cancel(session_of(talk));
 }
 
 static void take_event(talk *talk, const vklm_event *event)
@@ -231,6 +217,82 @@ static void take_event(talk *talk, const vklm_event *event)
         break;
     default: break;
     }
+}
+
+/* ---- Waking ---------------------------------------------------------------------------------------- */
+
+/* Has the model digest what a speaker is told in front of every exchange, so that the first reply is not late. */
+static vklm_status wake(talk *talk, int speaker, bool chinese, vklm_error *error)
+{
+    const vklm_session_params params = {
+        .struct_size = sizeof params, .context = CONTEXT, .chunk = talk->options.chunk};
+    const vklm_generate_params digest = {.struct_size = sizeof digest, .prompt_only = true};
+    const vklm_message instruction = {"system", script_instruction(speaker, chinese)};
+    vklm_session **session = &talk->sessions[speaker][chinese];
+    sample_text text = {0};
+    begin_play(&text, chinese);
+    vklm_status status = vklm_session_create(talk->model, &params, error, session);
+    if (status == VKLM_OK)
+        status = talk->play ? set_session_text(talk, *session, &text, error)
+                            : vklm_session_set_chat(*session, &instruction, 1, error, NULL);
+    free(text.bytes);
+    if (status == VKLM_OK) status = vklm_session_generate(*session, &digest, error);
+    talk->n_asleep++;
+    return status;
+}
+
+bool talk_use_model(talk *talk, vklm_model *model)
+{
+    const vklm_vocab *vocab = vklm_model_vocab(model);
+    vklm_model_info info;
+    vklm_error error;
+    vklm_model_get_info(model, &info);
+    if (!vocab) return gpu_fail("the model cannot speak, for it has no tokenizer that vklm knows: %s", info.no_vocab);
+    talk->play = vklm_chat_family(vocab) == NULL;
+    talk->model = model;
+    talk->n_asleep = 0;
+    for (int i = 0; i < 2 * SPEAKERS; i++) {
+        const bool chinese = i >= SPEAKERS;
+        if (!(chinese ? talk->options.chinese : talk->options.english)) continue;
+        if (wake(talk, i % SPEAKERS, chinese, &error) == VKLM_OK) continue;
+        talk->model = NULL;
+        return gpu_fail("%s", error.text);
+    }
+    talk->n_sessions = talk->n_asleep;
+    enter(talk, TALK_WAKING);
+    return true;
+}
+
+void talk_end(talk *talk)
+{
+    for (int i = 0; i < SPEAKERS; i++) {
+        vklm_session_destroy(&talk->sessions[i][0]);
+        vklm_session_destroy(&talk->sessions[i][1]);
+        free(talk->bubbles[i].bytes);
+        talk->bubbles[i] = (sample_text){0};
+    }
+    forget_lines(talk);
+    talk->model = NULL;
+}
+
+/* Counts who has digested the instruction; when all have, the first exchange begins anew. */
+static void take_waking(talk *talk)
+{
+    vklm_event event;
+    for (int i = 0; i < 2 * SPEAKERS; i++) {
+        vklm_session *session = talk->sessions[i % SPEAKERS][i / SPEAKERS];
+        while (session && vklm_session_next_event(session, &event)) {
+            if (event.kind != VKLM_EVENT_DONE) continue;
+            talk->n_asleep--;
+            if (event.reason == VKLM_DONE_ERROR)
+                give_up(talk, event.text_len ? event.text : vklm_status_sentence(event.status));
+        }
+    }
+    if (talk->failed) talk->model = NULL; /* the script alone, then */
+    talk->failed = false;
+    if (talk->n_asleep > 0 && talk->model) return;
+    talk->next_opening = 0;
+    begin_exchange(talk);
 }
 
 /* ---- Time ----------------------------------------------------------------------------------------- */
@@ -266,11 +328,13 @@ void talk_update(talk *talk, double seconds)
 {
     talk->phase_time += seconds;
     for (int i = 0; i < SPEAKERS; i++) talk->mouths[i] *= seconds < 0.25 ? 1 - 4 * (float)seconds : 0;
-    if (talk->phase == TALK_OPENING) {
+    if (talk->phase == TALK_WAKING) {
+        take_waking(talk);
+    } else if (talk->phase == TALK_OPENING) {
         say_opening(talk);
     } else if (talk->phase == TALK_REPLY) {
         vklm_event event;
-        while (talk->phase == TALK_REPLY && vklm_session_next_event(talk->sessions[talk->speaker], &event))
+        while (talk->phase == TALK_REPLY && vklm_session_next_event(session_of(talk), &event))
             take_event(talk, &event);
     }
     /* Without a model there is nothing to wait for, so the line stays longer. */

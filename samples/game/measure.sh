@@ -3,7 +3,7 @@
 # the model at several budgets, turn about for some rounds; medians of the rounds.
 # usage: samples/game/measure.sh MODEL.gguf [OPTION of vklm-game ...]
 #   VKLM_GAME=build/bin/vklm-game  BUDGETS="2 5 10" (ms of a frame)  FRAMES=300  ROUNDS=3
-# A frame's time is from its start until its picture is finished, one after another without a pause; the model's
+# Frames start at 30 Hz. A frame's time is from its start until its picture is finished, without the sleep; the model's
 # slice is submitted at the start of the frame. Overrun: p99 above (p99 alone + budget), as a share of that sum.
 set -eu
 
@@ -21,7 +21,7 @@ trap 'rm -f "$lines"' EXIT
 trap 'exit 1' HUP INT TERM
 
 play() {
-    "$game" --headless --json --size 640x360 --pause 0 --language en --warmup $warmup --frames $((frames + warmup)) "$@"
+    "$game" --headless --json --size 640x360 --fps 30 --pause 0 --language en --warmup $warmup --frames $((frames + warmup)) "$@"
 }
 
 play -m "$model" --budget-ms 50 "$@" >/dev/null # compiles what software Vulkan compiles at first use
