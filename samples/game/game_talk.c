@@ -69,7 +69,7 @@ void talk_begin(talk *talk, const talk_options *options)
 /* The session of who speaks, in the language of the exchange. */
 static vklm_session *session_of(const talk *talk)
 {
-    return session_of(talk)[talk->opening->chinese];
+    return talk->sessions[talk->speaker][talk->opening->chinese];
 }
 
 /* The exchange from the speaker's side. Some chat formats want the user to begin. */
@@ -224,8 +224,11 @@ static void take_event(talk *talk, const vklm_event *event)
 /* Has the model digest what a speaker is told in front of every exchange, so that the first reply is not late. */
 static vklm_status wake(talk *talk, int speaker, bool chinese, vklm_error *error)
 {
-    const vklm_session_params params = {
-        .struct_size = sizeof params, .context = CONTEXT, .chunk = talk->options.chunk};
+    vklm_model_info info;
+    vklm_model_get_info(talk->model, &info);
+    const vklm_session_params params = {.struct_size = sizeof params,
+                                        .context = info.context_length < CONTEXT ? info.context_length : CONTEXT,
+                                        .chunk = talk->options.chunk};
     const vklm_generate_params digest = {.struct_size = sizeof digest, .prompt_only = true};
     const vklm_message instruction = {"system", script_instruction(speaker, chinese)};
     vklm_session **session = &talk->sessions[speaker][chinese];
