@@ -39,7 +39,7 @@ static void regenerate(desktop *d)
 
 static void start_anew(desktop *d)
 {
-    if (d->model.state == MODEL_READING || d->model.state == MODEL_WRITING) model_stop(&d->model);
+    model_start_anew(&d->model);
     bubbles_select_nothing(&d->view.bubbles);
     talk_clear(&d->talk);
 }

@@ -176,10 +176,22 @@ static void note_reply(const model *m, talk_item *reply, vklm_done_reason reason
                                            : "");
 }
 
-static void end_reply(model *m, talk *t, const vklm_event *done)
+/* What is shown of the session is that of one that has said nothing yet. */
+static void empty_session(model *m)
 {
-    m->state = MODEL_READY;
-    talk_item *reply = talk_last(t, TALK_MODEL);
+    (void)vklm_session_set_ids(m->session, NULL, 0, NULL, NULL);
+    vklm_session_get_stats(m->session, &m->stats);
+    m->stats.n_prompt = m->stats.n_reused = m->stats.n_generated = 0;
+}
+
+void model_start_anew(model *m)
+{
+    if (m->state == MODEL_READY) empty_session(m);
+    if (m->state == MODEL_READING || m->state == MODEL_WRITING) model_stop(m);
+}
+
+static void finish_reply(model *m, talk *t, talk_item *reply, const vklm_event *done)
+{
     if (done->reason != VKLM_DONE_ERROR) talk_append(reply, done->text, done->text_len);
     note_reply(m, reply, done->reason);
     talk_drop_empty(t);
@@ -187,17 +199,27 @@ static void end_reply(model *m, talk *t, const vklm_event *done)
         talk_say(t, "The context of %u tokens is full: the reply is cut here. --context makes it larger (the model was "
                     "trained for %u).",
                  m->stats.context_size, m->setup->info.context_length);
-    if (done->reason != VKLM_DONE_ERROR) return;
-    char why[VKLM_ERROR_TEXT_SIZE];
-    snprintf(why, sizeof why, "%.*s", (int)done->text_len, done->text);
-    fail(m, t, "The reply failed", why);
-    if (done->status == VKLM_DEVICE_LOST) unload(m);
+}
+
+static void end_reply(model *m, talk *t, const vklm_event *done)
+{
+    char why[VKLM_ERROR_TEXT_SIZE] = "";
+    if (done->reason == VKLM_DONE_ERROR) snprintf(why, sizeof why, "%.*s", (int)done->text_len, done->text);
+    const vklm_status status = done->status;
+    talk_item *reply = talk_last(t, TALK_MODEL);
+    m->state = MODEL_READY;
+    if (reply) finish_reply(m, t, reply, done);
+    else empty_session(m); /* another conversation has begun meanwhile */
+    if (why[0]) fail(m, t, "The reply failed", why);
+    if (status == VKLM_DEVICE_LOST) unload(m);
 }
 
 /* The context was full, and the session has forgotten messages, or else the begin of a long reply. */
 static void forget(const model *m, talk *t, size_t n_messages)
 {
-    const bool has_begun = talk_last(t, TALK_MODEL)->text.len > 0;
+    const talk_item *reply = talk_last(t, TALK_MODEL);
+    if (!reply) return;
+    const bool has_begun = reply->text.len > 0;
     talk_forget(t, n_messages);
     if (!has_begun) talk_drop_empty(t);
     talk_say(t, "The context of %u tokens was full: the model has forgotten %s.", m->stats.context_size,
@@ -214,7 +236,7 @@ static void take_event(model *m, talk *t, const vklm_event *event)
         break;
     case VKLM_EVENT_TOKEN:
         m->state = MODEL_WRITING;
-        talk_append(talk_last(t, TALK_MODEL), event->text, event->text_len);
+        if (talk_last(t, TALK_MODEL)) talk_append(talk_last(t, TALK_MODEL), event->text, event->text_len);
         break;
     case VKLM_EVENT_DROPPED: forget(m, t, event->n_done); break;
     case VKLM_EVENT_DONE: end_reply(m, t, event); break;

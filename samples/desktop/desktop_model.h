@@ -47,6 +47,9 @@ void model_ask(model *m, talk *t);
 /* Asks what is going on to stop: a load, the reading of a prompt, a reply. */
 void model_stop(model *m);
 
+/* The talk begins anew; a reply to the old one is stopped. */
+void model_start_anew(model *m);
+
 void model_close(model *m);
 
 /* Whether something is going on. */
