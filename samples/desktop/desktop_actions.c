@@ -265,6 +265,8 @@ static void take_window_event(desktop *d, const SDL_WindowEvent *event)
 
 static void type(desktop *d, const char *text)
 {
+    const SDL_Keymod held = SDL_GetModState();
+    if ((held & (KMOD_CTRL | KMOD_GUI)) && !(held & KMOD_ALT)) return; /* a command; with Alt, AltGr of some keyboards */
     edit_compose(&d->edit, NULL);
     edit_insert(&d->edit, text, strlen(text));
 }

@@ -160,8 +160,12 @@ static void draw_status(const view *v, SDL_Rect area)
         snprintf(right, sizeof right, "context %u of %u   ·   device memory %s", s->context_used, s->context_size,
                  format_size(vklm_device_memory_used(m->setup->device)).text);
     const int y = area.y + (area.h - font_line_height(p->small)) / 2, x = px(p, 18);
+    const int right_x = area.w - x - paint_text_width(p->small, right);
+    paint_text(p->small, right_x, y, right, COLOUR_QUIET);
+    area.w = right_x - px(p, 10);
+    SDL_RenderSetClipRect(p->renderer, &area);
     paint_text(p->small, x, y, left, COLOUR_QUIET);
-    paint_text(p->small, area.w - x - paint_text_width(p->small, right), y, right, COLOUR_QUIET);
+    SDL_RenderSetClipRect(p->renderer, NULL);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
