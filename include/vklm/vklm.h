@@ -212,8 +212,9 @@ typedef struct vklm_device_params {
     vklm_power power;            /* where nothing above names one */
     vklm_queue_priority queue_priority;
     uint64_t memory_budget_bytes; /* the device's models and sessions never hold more device memory than this
-                                     together, of whatever heap; what would is refused with
-                                     OUT_OF_DEVICE_MEMORY. Default: no limit but the driver's */
+                                     together, of whatever heap. What would is refused with
+                                     OUT_OF_DEVICE_MEMORY: a load before it allocates, a cache that grows once
+                                     idle ones are dropped. Default: no limit but the driver's */
 } vklm_device_params;
 
 /* Lists the machine's Vulkan devices, usable or not, in the loader's order. *count is the capacity
@@ -357,8 +358,8 @@ typedef struct vklm_model_info {
  * use with an f16 cache. Starts up to `threads` threads, which end before it returns. Blocks; `progress` can
  * cancel. Before anything is allocated, all that the model needs of device memory is summed up and compared with
  * memory_budget_bytes and with what the driver says is free; OUT_OF_DEVICE_MEMORY names what is needed, what there
- * is, and what would help. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE (names the file, the key or tensor, and what was expected),
- * UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
+ * is, and what would help. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE (names the file, the key or tensor, and
+ * what was expected), UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
  * DEVICE_LOST, DRIVER_ERROR. On failure nothing is left behind. */
 VKLM_API vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params,
                                      vklm_error *error, vklm_model **model_out);
@@ -450,9 +451,10 @@ typedef struct vklm_estimate {
 /* How much memory a load and n_sessions sessions would take, from the keys and the table of tensors alone: weights
  * are not read, and no device memory is allocated. model and session: as they would be given to vklm_model_load and
  * vklm_session_create (session may be NULL; struct members that change no memory are not looked at). On a device
- * the numbers of device memory are exact; with device NULL they are those of a discrete GPU whose driver rounds
- * nothing up and has no limits, some percent too low for models of a few MB. Errors as vklm_model_load's for the
- * file, and INVALID_ARGUMENT as vklm_session_create's; that something does not fit is none. */
+ * the numbers of device memory are exact, to the byte; with device NULL they are those of a discrete GPU whose driver
+ * has no limits and rounds nothing up. n_sessions: at most 4096. Takes
+ * some ms. Errors as vklm_model_load's for the file, INVALID_ARGUMENT as vklm_session_create's; that something does
+ * not fit is no error. */
 VKLM_API vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_params *model,
                                          const vklm_session_params *session, uint32_t n_sessions, vklm_error *error,
                                          vklm_estimate *estimate_out);

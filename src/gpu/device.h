@@ -72,6 +72,8 @@ struct vklm_device {
     uint64_t memory_budget;            /* that memory_used never exceeds; 0: none */
     bool has_memory_budget, has_memory_priority; /* extensions that are enabled */
     bool measuring;                    /* allocates nothing: vki_measure_init */
+    VkMemoryRequirements measured;     /* then: of the last buffer, which was of this size */
+    uint64_t measured_size;
 };
 
 /* OK, or the status and text of a failed Vulkan call; sets device->lost. `what` names the call or

@@ -207,7 +207,9 @@ static vklm_status create_buffer(vklm_device *device, const char *what, vklm_err
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
     *needs = (VkMemoryRequirements){.size = vki_round_up(create.size, SLICE_ALIGNMENT)};
-    if (device->device) {
+    if (device->measured_size == create.size) {
+        *needs = device->measured;
+    } else if (device->device) {
         const VkResult result = device->fn.vkCreateBuffer(device->device, &create, device->callbacks, &buffer->buffer);
         TRY(vki_check(device, result, what, error));
         device->fn.vkGetBufferMemoryRequirements(device->device, buffer->buffer, needs);
@@ -222,6 +224,8 @@ static vklm_status measure(vklm_device *device, vki_memory_kind kind, const VkMe
 {
     if (buffer->buffer) device->fn.vkDestroyBuffer(device->device, buffer->buffer, device->callbacks);
     buffer->buffer = VK_NULL_HANDLE;
+    device->measured = *needs;
+    device->measured_size = vki_max(buffer->size_bytes, SLICE_ALIGNMENT);
     buffer->address = MEASURED_ADDRESS;
     const uint32_t type = vki_memory_type(device, kind, needs->memoryTypeBits);
     buffer->heap = type == UINT32_MAX ? 0 : device->memory_properties.memoryTypes[type].heapIndex;

@@ -10,6 +10,8 @@
 
 #include "base/checked.h"
 
+enum { MAX_SESSIONS = 4096 }; /* in an estimate */
+
 /* Bytes of device memory; and of them in the heaps that weights come from. */
 typedef struct need {
     uint64_t all, local;
@@ -124,8 +126,11 @@ static bool fits(need wanted, need room)
 /* The largest context with which n sessions fit beside the model; 0: none. */
 static vklm_status find_context(measure *m, uint32_t n, need room, vklm_error *error, uint32_t *context)
 {
-    const uint32_t trained = m->model.weights.hparams.context_length;
+    const vki_hparams *h = &m->model.weights.hparams;
+    const uint32_t trained = h->context_length;
     uint64_t low = 0, high = vki_div_up(trained, VKI_KV_PAGE_KEYS); /* in pages; low fits */
+    /* No more than there would be room for without the model. */
+    high = vki_min(high, vki_min(room.all, room.local) / vki_kv_page_bytes(h, m->params.kv == VKLM_KV_F32) / n);
     *context = 0;
     if (!fits(plus(fixed_need(m), m->staging), room)) return VKLM_OK;
     while (low < high) {
@@ -174,7 +179,7 @@ vklm_status vki_model_check_room(const vklm_device *device, const vki_gguf *gguf
     measure *m;
     TRY(vki_alloc(&device->host, 1, sizeof *m, error, &m));
     const need room = room_of(device);
-    const uint32_t n = params->n_expected ? params->n_expected : 1;
+    const uint32_t n = (uint32_t)vki_min(vki_max(params->n_expected, 1), MAX_SESSIONS);
     const vklm_session_params page = {.struct_size = sizeof page, .context = 1};
     vklm_status status = measure_all(m, device, gguf, params->expected ? params->expected : &page, n, error);
     if (!params->expected)
@@ -221,6 +226,8 @@ vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_params *mo
     vki_error_clear(error);
     if (!estimate_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "an estimate needs a place to go");
     *estimate_out = (vklm_estimate){0};
+    if (n_sessions > MAX_SESSIONS)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "%u sessions are more than %d", n_sessions, MAX_SESSIONS);
     vklm_model_params own;
     TRY(vki_params(&own, sizeof own, model, "vklm_model_params", error));
     const vki_input input = {own.path, own.sources, own.n_sources};
