@@ -203,8 +203,7 @@ bool vki_format_from_ggml(uint32_t ggml_id, vki_format *format_out)
     return false;
 }
 
-bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights,
-                   uint32_t *block_bytes)
+bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights, uint32_t *block_bytes)
 {
     vki_format format;
     if (vki_format_from_ggml(ggml_id, &format)) {

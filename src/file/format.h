@@ -73,8 +73,7 @@ bool vki_format_from_ggml(uint32_t ggml_id, vki_format *format_out);
 
 /* Any ggml type, supported or not: its name ("IQ4_XS") and the shape of its blocks. False: an
  * unknown or removed id. The reader needs sizes even of what vklm cannot run. */
-bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights,
-                   uint32_t *block_bytes);
+bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights, uint32_t *block_bytes);
 
 /* n weights, a multiple of the block; bit for bit what the reference decodes. */
 void vki_format_decode(vki_format format, const uint8_t *blocks, uint64_t n, float *weights);
@@ -110,7 +109,6 @@ void vki_planes_pack_scaled(const vki_planes *planes, const uint8_t *file_row, u
                             uint32_t row, uint8_t *base);
 
 /* The inverse for tests and for small host-side reads: units * 32 weights of one row. */
-void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row,
-                           float *weights);
+void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row, float *weights);
 
 #endif

@@ -62,8 +62,7 @@ vklm_status vki_gguf_add_value(vki_gguf *gguf, const vki_gguf_value *value, vklm
     TRY(grow_table(gguf, &gguf->value_table, gguf->values, stride, n, error));
     const size_t slot = find_slot(gguf->seed, &gguf->value_table, gguf->values, stride, value->key);
     if (gguf->value_table.slots[slot])
-        return vki_fail(error, VKLM_BAD_FILE, "%s: key '%.100s' occurs twice", gguf->path,
-                        value->key);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: key '%.100s' occurs twice", gguf->path, value->key);
     gguf->values[n] = *value;
     gguf->value_table.slots[slot] = (uint32_t)++gguf->n_values;
     return VKLM_OK;

@@ -70,8 +70,7 @@ typedef struct vki_gguf {
  * their names, or are the sources that follow. Errors name the file, the field, key or tensor, and
  * what was expected: IO_ERROR, BAD_FILE, UNSUPPORTED (big-endian, a version unknown or obsolete),
  * OUT_OF_MEMORY, INVALID_ARGUMENT. On failure *gguf is empty. `host` must outlive it. */
-vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const vki_input *input,
-                          vklm_error *error);
+vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const vki_input *input, vklm_error *error);
 
 /* The same over bytes in memory (fuzzing, tests), borrowed; `name` stands for the path in errors.
  * A part of a split model is refused. */
@@ -94,12 +93,9 @@ vklm_status vki_gguf_read_tensor(const vki_gguf *gguf, const vki_gguf_tensor *te
  * (found may be NULL). Present with another type or out of range: BAD_FILE naming the key. */
 vklm_status vki_gguf_u64(const vki_gguf *gguf, const char *key, uint64_t max, vklm_error *error,
                          uint64_t *out, bool *found);
-vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out,
-                         bool *found);
-vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out,
-                         bool *found);
-vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out,
-                          bool *found);
+vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out, bool *found);
+vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out, bool *found);
+vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out, bool *found);
 vklm_status vki_gguf_string(const vki_gguf *gguf, const char *key, vklm_error *error,
                             vki_string *out, bool *found);
 

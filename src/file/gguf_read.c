@@ -140,8 +140,7 @@ static vklm_status take_name(reader *r, uint64_t max_bytes, const char **out)
     TRY(take_u64(r, "the length of the name", &len));
     if (len == 0) return refuse(r, "its name is empty");
     if (len > max_bytes)
-        return refuse(r, "its name has %" PRIu64 " bytes, at most %" PRIu64 " are allowed", len,
-                      max_bytes);
+        return refuse(r, "its name has %" PRIu64 " bytes, at most %" PRIu64 " are allowed", len, max_bytes);
     TRY(take(r, len, "the name", &text));
     for (uint64_t i = 0; i < len; i++)
         if (text[i] < ' ' || text[i] > '~')
@@ -187,8 +186,7 @@ static vklm_status read_strings(reader *r, vki_gguf_value *value)
     uint64_t *offsets = NULL;
     const uint64_t start = r->at;
     if (value->is_array) {
-        TRY(vki_arena_alloc(&r->gguf->arena, (size_t)value->count, sizeof *offsets, r->error,
-                            &offsets));
+        TRY(vki_arena_alloc(&r->gguf->arena, (size_t)value->count, sizeof *offsets, r->error, &offsets));
         value->string_offsets = offsets;
     }
     for (uint64_t i = 0; i < value->count; i++) {
@@ -197,8 +195,7 @@ static vklm_status read_strings(reader *r, vki_gguf_value *value)
         if (offsets) offsets[i] = r->at - start;
         TRY(take_u64(r, "the length of a string", &len));
         if (len > MAX_STRING_BYTES)
-            return refuse(r, "string %" PRIu64 " has %" PRIu64 " bytes, at most 2^30 are allowed",
-                          i, len);
+            return refuse(r, "string %" PRIu64 " has %" PRIu64 " bytes, at most 2^30 are allowed", i, len);
         TRY(take(r, len, "a string", &text));
     }
     return VKLM_OK;
@@ -269,8 +266,7 @@ static vklm_status read_shape(reader *r, vki_gguf_tensor *tensor)
         tensor->ne[i] = 1;
         if (i < tensor->n_dims) TRY(take_u64(r, "a dimension", &tensor->ne[i]));
         if (tensor->ne[i] > INT64_MAX)
-            return refuse(r, "dimension %" PRIu32 " is negative (%" PRId64 ")", i,
-                          (int64_t)tensor->ne[i]);
+            return refuse(r, "dimension %" PRIu32 " is negative (%" PRId64 ")", i, (int64_t)tensor->ne[i]);
         if (!vki_mul(n, tensor->ne[i], &n) || n > INT64_MAX)
             return refuse(r, "its number of elements overflows 63 bits");
     }
@@ -283,8 +279,7 @@ static vklm_status read_type(reader *r, vki_gguf_tensor *tensor)
     uint32_t block_weights, block_bytes;
     TRY(take_u32(r, "the type", &tensor->ggml_id));
     if (!vki_ggml_type(tensor->ggml_id, &type, &block_weights, &block_bytes))
-        return refuse(r, "type id %" PRIu32 " is unknown or was removed from the format",
-                      tensor->ggml_id);
+        return refuse(r, "type id %" PRIu32 " is unknown or was removed from the format", tensor->ggml_id);
     if (tensor->ne[0] % block_weights != 0)
         return refuse(r, "rows of %" PRIu64 " weights are not whole %s blocks of %" PRIu32,
                       tensor->ne[0], type, block_weights);
@@ -307,8 +302,7 @@ static vklm_status read_tensor(reader *r, uint64_t alignment, uint64_t *end)
     TRY(read_type(r, &tensor));
     TRY(take_u64(r, "the offset", &offset));
     if (offset % alignment != 0)
-        return refuse(r, "offset %" PRIu64 " is not a multiple of the alignment %" PRIu64, offset,
-                      alignment);
+        return refuse(r, "offset %" PRIu64 " is not a multiple of the alignment %" PRIu64, offset, alignment);
     if (offset != *end)
         return refuse(r, "offset %" PRIu64 ", expected %" PRIu64 ": tensors %s", offset, *end,
                       offset < *end ? "overlap or are out of order"

@@ -111,8 +111,7 @@ vklm_status vki_gguf_u64(const vki_gguf *gguf, const char *key, uint64_t max, vk
     return VKLM_OK;
 }
 
-vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out,
-                         bool *found)
+vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *error, uint32_t *out, bool *found)
 {
     uint64_t wide = *out;
     TRY(vki_gguf_u64(gguf, key, UINT32_MAX, error, &wide, found));
@@ -120,8 +119,7 @@ vklm_status vki_gguf_u32(const vki_gguf *gguf, const char *key, vklm_error *erro
     return VKLM_OK;
 }
 
-vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out,
-                         bool *found)
+vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *error, float *out, bool *found)
 {
     const vki_gguf_value *value = find_key(gguf, key, found);
     if (!value) return VKLM_OK;
@@ -134,8 +132,7 @@ vklm_status vki_gguf_f32(const vki_gguf *gguf, const char *key, vklm_error *erro
     return VKLM_OK;
 }
 
-vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out,
-                          bool *found)
+vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *error, bool *out, bool *found)
 {
     const vki_gguf_value *value = find_key(gguf, key, found);
     if (!value) return VKLM_OK;

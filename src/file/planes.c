@@ -76,8 +76,7 @@ static uint32_t transpose_high_bits(uint32_t bits)
     return swap_bits(bits, 0x0000f0f0, 12);
 }
 
-static inline void split_blocks_q5(const uint8_t *block, size_t n, size_t scale_bytes,
-                                   uint8_t *const part[])
+static inline void split_blocks_q5(const uint8_t *block, size_t n, size_t scale_bytes, uint8_t *const part[])
 {
     for (size_t i = 0; i < n; i++, block += scale_bytes + 20) {
         memcpy(part[2] + i * scale_bytes, block, scale_bytes);
@@ -260,8 +259,7 @@ static void decode_q6_k(const uint8_t **part, uint32_t unit, float *weights)
     }
 }
 
-void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row,
-                           float *weights)
+void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row, float *weights)
 {
     const vki_format format = planes->format;
     const uint8_t *part[VKI_MAX_PLANES] = {0};

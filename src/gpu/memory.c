@@ -46,8 +46,7 @@ static type_wish wish_of(const vklm_device *device, vki_memory_kind kind)
 
 /* The best of the types allowed by `bits`, or UINT32_MAX. Types with properties beyond the four
  * plain ones (protected, lazily allocated, a vendor's) need features that are not enabled. */
-static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t bits,
-                          type_wish wish)
+static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t bits, type_wish wish)
 {
     const VkMemoryPropertyFlags plain =
         VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -318,8 +317,7 @@ static vklm_status add_block(vki_pool *pool, uint64_t size_bytes, vklm_error *er
     const vki_host *host = &pool->device->host;
     size_t at = 0;
     while (at < pool->n_blocks && pool->blocks[at].buffer) at++;
-    TRY(vki_grow(host, at + 1, sizeof *pool->blocks, error, &pool->blocks,
-                 &pool->blocks_capacity));
+    TRY(vki_grow(host, at + 1, sizeof *pool->blocks, error, &pool->blocks, &pool->blocks_capacity));
     TRY(vki_grow(host, pool->n_free + 1, sizeof *pool->free_slices, error, &pool->free_slices,
                  &pool->free_capacity));
     vki_buffer *block = &pool->blocks[at];
@@ -377,8 +375,7 @@ static bool join_next(vki_pool *pool, size_t i)
 {
     vki_slice *slices = pool->free_slices;
     for (size_t k = 0; k < pool->n_free; k++) {
-        if (slices[k].block != slices[i].block ||
-            slices[k].offset != slices[i].offset + slices[i].size_bytes)
+        if (slices[k].block != slices[i].block || slices[k].offset != slices[i].offset + slices[i].size_bytes)
             continue;
         slices[i].size_bytes += slices[k].size_bytes;
         slices[k] = slices[--pool->n_free];

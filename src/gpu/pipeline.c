@@ -47,8 +47,7 @@ static vklm_status create_module(vklm_device *device, const vki_shader *shader, 
 #if defined(VKLM_RUNTIME_GLSL)
     uint32_t *words = NULL;
     if (device->shader_dir) {
-        TRY(vki_glsl_compile(&device->host, device->shader_dir, shader, error, &words,
-                             &create.codeSize));
+        TRY(vki_glsl_compile(&device->host, device->shader_dir, shader, error, &words, &create.codeSize));
         create.pCode = words;
     }
 #endif

@@ -29,8 +29,7 @@ vklm_status vki_plan_add(vki_plan *plan, const vki_dispatch *dispatch, vklm_erro
     assert(dispatch->n_reads <= VKI_MAX_READS && dispatch->n_writes <= VKI_MAX_WRITES);
     assert(dispatch->push_bytes <= VKI_PUSH_BYTES && dispatch->push_bytes % 4 == 0);
     if (dispatch->grid[0] == 0 || dispatch->grid[1] == 0 || dispatch->grid[2] == 0) return VKLM_OK;
-    TRY(vki_grow(plan->host, plan->n + 1, sizeof *plan->items, error, &plan->items,
-                 &plan->capacity));
+    TRY(vki_grow(plan->host, plan->n + 1, sizeof *plan->items, error, &plan->items, &plan->capacity));
     plan->items[plan->n++] = *dispatch;
     return VKLM_OK;
 }

@@ -34,8 +34,7 @@ static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *er
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
-    result = device->fn.vkAllocateCommandBuffers(device->device, &command,
-                                                 &upload->halves[half].command);
+    result = device->fn.vkAllocateCommandBuffers(device->device, &command, &upload->halves[half].command);
     TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     result = device->fn.vkCreateFence(device->device, &fence, device->callbacks, &upload->halves[half].fence);

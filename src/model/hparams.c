@@ -48,8 +48,7 @@ static vklm_status read_count(reader *r, const char *suffix, uint32_t *value)
 
 /* As read_count, for keys that may hold one count for each layer. Layers of different shape are
  * another kind of model (pruned or nested ones), which no supported architecture was trained as. */
-static vklm_status read_layer_count(reader *r, const char *suffix, uint32_t n_layer,
-                                    uint32_t *value)
+static vklm_status read_layer_count(reader *r, const char *suffix, uint32_t n_layer, uint32_t *value)
 {
     const vki_gguf_value *array = find(r, suffix);
     if (!array || !array->is_array) return read_count(r, suffix, value);
@@ -111,8 +110,7 @@ static vklm_status find_arch(const vki_gguf *gguf, vklm_error *error, const vki_
     bool found;
     TRY(vki_gguf_string(gguf, "general.architecture", error, &name, &found));
     if (!found)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: the key general.architecture is missing",
-                        gguf->path);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: the key general.architecture is missing", gguf->path);
     *arch = vki_arch_find(name.text, name.len);
     if (*arch) return VKLM_OK;
     char names[128];
@@ -153,8 +151,7 @@ static vklm_status read_shape(reader *r, vki_hparams *h)
     TRY(read_positive(r, "attention.layer_norm_rms_epsilon", &h->norm_epsilon));
     const vki_gguf_tensor *embedding = vki_gguf_find_tensor(r->gguf, "token_embd.weight");
     if (!embedding)
-        return vki_fail(r->error, VKLM_BAD_FILE, "%s: the tensor token_embd.weight is missing",
-                        r->gguf->path);
+        return vki_fail(r->error, VKLM_BAD_FILE, "%s: the tensor token_embd.weight is missing", r->gguf->path);
     if (embedding->ne[1] == 0 || embedding->ne[1] > MAX_COUNT)
         return vki_fail(r->error, VKLM_BAD_FILE, "%s: token_embd.weight has %llu rows",
                         r->gguf->path, (unsigned long long)embedding->ne[1]);

@@ -79,8 +79,7 @@ static vklm_status find_divisors(const vki_hparams *h, const vki_gguf *gguf, vkl
                     gguf->path, name, h->n_rot / 2);
 }
 
-static void fill_row(const double *frequencies, uint32_t pairs, double position, double factor,
-                     float *row)
+static void fill_row(const double *frequencies, uint32_t pairs, double position, double factor, float *row)
 {
     for (uint32_t i = 0; i < pairs; i++) {
         const double angle = position * frequencies[i];

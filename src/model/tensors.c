@@ -47,12 +47,10 @@ static const vki_gguf_tensor *find(search *s, const char *base, const char *kind
 
 static vklm_status missing(const search *s)
 {
-    return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is missing", s->gguf->path,
-                    s->name);
+    return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is missing", s->gguf->path, s->name);
 }
 
-static vklm_status check_shape(const search *s, const vki_gguf_tensor *t, uint64_t ne0,
-                               uint64_t ne1)
+static vklm_status check_shape(const search *s, const vki_gguf_tensor *t, uint64_t ne0, uint64_t ne1)
 {
     if (t->ne[0] == ne0 && t->ne[1] == ne1 && t->ne[2] == 1 && t->ne[3] == 1) return VKLM_OK;
     return vki_fail(s->error, VKLM_BAD_FILE,
@@ -93,8 +91,7 @@ static vklm_status read_scale(search *s, const char *base, vki_part *part)
     TRY(check_shape(s, tensor, 1, 1));
     vki_format format;
     if (!vki_format_from_ggml(tensor->ggml_id, &format) || format != VKI_F32)
-        return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is not F32", s->gguf->path,
-                        s->name);
+        return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is not F32", s->gguf->path, s->name);
     uint8_t bytes[sizeof(float)];
     TRY(vki_gguf_read_tensor(s->gguf, tensor, 0, sizeof bytes, s->error, bytes));
     vki_format_decode(format, bytes, 1, &part->scale);
@@ -104,8 +101,7 @@ static vklm_status read_scale(search *s, const char *base, vki_part *part)
 }
 
 /* Fills *part from the tensor of that name, or with zeros where it is absent and may be. */
-static vklm_status read_part(search *s, const char *base, uint64_t rows, bool may_miss,
-                             vki_part *part)
+static vklm_status read_part(search *s, const char *base, uint64_t rows, bool may_miss, vki_part *part)
 {
     const vki_gguf_tensor *tensor = find(s, base, s->rule->is_bias ? "bias" : "weight");
     if (rows > INT32_MAX)
@@ -190,8 +186,7 @@ static void warn_of_unused(const vki_stacks *stacks, const vki_gguf *gguf, const
                 gguf->path, n, arch->name, gguf->tensors[first].name);
 }
 
-vklm_status vki_stacks_find(vki_stacks *stacks, vki_weights *weights, const vki_gguf *gguf,
-                            vklm_error *error)
+vklm_status vki_stacks_find(vki_stacks *stacks, vki_weights *weights, const vki_gguf *gguf, vklm_error *error)
 {
     *stacks = (vki_stacks){.host = &weights->device->host};
     TRY(vki_alloc(stacks->host, gguf->n_tensors, sizeof *stacks->used, error, &stacks->used));

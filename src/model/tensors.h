@@ -31,8 +31,7 @@ typedef struct vki_stacks {
 /* Everything that weights->hparams.arch needs, and what it takes. weights->layers exists already.
  * BAD_FILE: a missing tensor, another shape. UNSUPPORTED: a format, a tensor of another
  * architecture. Warns in the log about tensors that nothing uses. */
-vklm_status vki_stacks_find(vki_stacks *stacks, vki_weights *weights, const vki_gguf *gguf,
-                            vklm_error *error);
+vklm_status vki_stacks_find(vki_stacks *stacks, vki_weights *weights, const vki_gguf *gguf, vklm_error *error);
 void vki_stacks_free(vki_stacks *stacks);
 
 /* The row of the part's tensor that becomes row `row` of the part. */

@@ -78,8 +78,7 @@ typedef struct loader {
 
 static vklm_status add_slice(loader *l, uint64_t size_bytes)
 {
-    TRY(vki_grow(l->host, l->n_slices + 1, sizeof *l->slices, l->error, &l->slices,
-                 &l->slices_capacity));
+    TRY(vki_grow(l->host, l->n_slices + 1, sizeof *l->slices, l->error, &l->slices, &l->slices_capacity));
     /* Rounded as the pool rounds, so that the sizes of blocks come out even. */
     const uint64_t rounded = vki_round_up(size_bytes, VKI_PLANE_ALIGNMENT);
     l->slices[l->n_slices++] = (vki_slice){.size_bytes = rounded};
@@ -143,8 +142,7 @@ static vklm_status cut_matrix(loader *l, const vki_stack *stack)
     vki_segment segment;
     for (uint32_t row = 0; row < stack->rows; row += segment.planes.rows, matrix->n_segments++)
         TRY(next_segment(l, stack, row, &segment));
-    TRY(vki_arena_alloc(&l->weights->arena, matrix->n_segments, sizeof segment, l->error,
-                        &matrix->segments));
+    TRY(vki_arena_alloc(&l->weights->arena, matrix->n_segments, sizeof segment, l->error, &matrix->segments));
     uint32_t row = 0;
     for (uint32_t i = 0; i < matrix->n_segments; i++) {
         TRY(next_segment(l, stack, row, &matrix->segments[i]));
@@ -164,8 +162,7 @@ static vklm_status cut_all(loader *l)
 {
     for (size_t i = 0; i < l->stacks.n; i++) {
         const vki_stack *stack = &l->stacks.items[i];
-        TRY(stack->rule->is_vector ? add_slice(l, stack->rows * sizeof(float))
-                                   : cut_matrix(l, stack));
+        TRY(stack->rule->is_vector ? add_slice(l, stack->rows * sizeof(float)) : cut_matrix(l, stack));
     }
     l->weights->decode_bytes = l->total_bytes;
     const vki_hparams *h = &l->weights->hparams;

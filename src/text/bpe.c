@@ -79,8 +79,7 @@ static bool parse_merge(const vklm_vocab *vocab, char *line, size_t len, vki_mer
     return merge->left != VKI_NO_ID && merge->right != VKI_NO_ID && merge->result != VKI_NO_ID;
 }
 
-static vklm_status load_merges(vklm_vocab *vocab, const vki_gguf_value *lines, char **line,
-                               vklm_error *error)
+static vklm_status load_merges(vklm_vocab *vocab, const vki_gguf_value *lines, char **line, vklm_error *error)
 {
     size_t capacity = 0;
     for (size_t rank = 0; rank < vocab->n_merges; rank++) {
@@ -114,13 +113,11 @@ vklm_status vki_bpe_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
                         "%s: tokenizer.ggml.merges is missing; a BPE vocabulary needs it",
                         gguf->path);
     if (lines->count > INT32_MAX / 4)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.merges has too many entries",
-                        gguf->path);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.merges has too many entries", gguf->path);
     vocab->n_merges = (size_t)lines->count;
     vocab->n_merge_slots = 16;
     while (vocab->n_merge_slots < vocab->n_merges + vocab->n_merges / 2) vocab->n_merge_slots *= 2;
-    TRY(vki_arena_alloc(&vocab->arena, vocab->n_merges, sizeof *vocab->merges, error,
-                        &vocab->merges));
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_merges, sizeof *vocab->merges, error, &vocab->merges));
     TRY(vki_arena_alloc(&vocab->arena, vocab->n_merge_slots, sizeof *vocab->merge_slots, error,
                         &vocab->merge_slots));
     char *line = NULL;
@@ -168,8 +165,7 @@ static bool find_merge(const vklm_vocab *vocab, const char *text, const vki_part
     return true;
 }
 
-static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t len,
-                                vklm_error *error)
+static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t len, vklm_error *error)
 {
     const vklm_vocab *vocab = encoder->vocab;
     vki_merger *merger = &encoder->merger;
@@ -182,8 +178,7 @@ static vklm_status encode_piece(vki_encoder *encoder, const char *piece, size_t 
     }
     merger->n_parts = 0;
     for (size_t i = 0; i < len; i++)
-        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)i, 1, vocab->byte_ids[(uint8_t)piece[i]],
-                           error));
+        TRY(vki_merger_add(merger, &vocab->host, (uint32_t)i, 1, vocab->byte_ids[(uint8_t)piece[i]], error));
     TRY(vki_merger_run(merger, vocab, piece, find_merge, error));
     for (size_t i = 0; i < merger->n_parts; i++) {
         const vki_part part = merger->parts[i];
@@ -197,8 +192,7 @@ vklm_status vki_bpe_encode(vki_encoder *encoder, const char *text, size_t len, v
 {
     vki_string valid = {text, len};
     TRY(make_valid(encoder, &valid, error));
-    TRY(vki_pretokenizer_split(&encoder->vocab->pretokenizer, valid.text, valid.len, error,
-                               &encoder->pieces));
+    TRY(vki_pretokenizer_split(&encoder->vocab->pretokenizer, valid.text, valid.len, error, &encoder->pieces));
     for (size_t i = 0, begin = 0; i < encoder->pieces.n; begin = encoder->pieces.ends[i++])
         TRY(encode_piece(encoder, valid.text + begin, encoder->pieces.ends[i] - begin, error));
     return VKLM_OK;

@@ -23,8 +23,7 @@ typedef struct chat_writer {
 
 static vklm_status write_bytes(chat_writer *writer, const char *bytes, size_t len)
 {
-    TRY(vki_grow(&writer->vocab->host, writer->len + len, 1, writer->error, &writer->text,
-                 &writer->capacity));
+    TRY(vki_grow(&writer->vocab->host, writer->len + len, 1, writer->error, &writer->text, &writer->capacity));
     if (len) memcpy(writer->text + writer->len, bytes, len);
     writer->len += len;
     return VKLM_OK;
@@ -176,8 +175,7 @@ static vklm_status check_messages(const vklm_message *messages, size_t n, vklm_e
     static const char *const roles[] = {"system", "user", "assistant"};
     for (size_t i = 0; i < n; i++) {
         if (!messages[i].role || !messages[i].content)
-            return vki_fail(error, VKLM_INVALID_ARGUMENT, "message %zu has no role or no content",
-                            i);
+            return vki_fail(error, VKLM_INVALID_ARGUMENT, "message %zu has no role or no content", i);
         bool known = false;
         for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
             known |= is_role(&messages[i], roles[k]);

@@ -10,8 +10,7 @@ vklm_status vki_merger_add(vki_merger *merger, const vki_host *host, uint32_t st
                            uint32_t id, vklm_error *error)
 {
     const uint32_t n = (uint32_t)merger->n_parts;
-    TRY(vki_grow(host, n + (size_t)1, sizeof *merger->parts, error, &merger->parts,
-                 &merger->part_capacity));
+    TRY(vki_grow(host, n + (size_t)1, sizeof *merger->parts, error, &merger->parts, &merger->part_capacity));
     merger->parts[n] = (vki_part){start, len, n - 1, UINT32_MAX, id}; /* 0 - 1 is UINT32_MAX */
     if (n) merger->parts[n - 1].next = n;
     merger->n_parts++;

@@ -200,11 +200,9 @@ static vklm_status find_match(const vki_pretokenizer *pretokenizer, const pcre2_
     return VKLM_OK;
 }
 
-static vklm_status append_end(const vki_host *host, size_t end, vki_pieces *pieces,
-                              vklm_error *error)
+static vklm_status append_end(const vki_host *host, size_t end, vki_pieces *pieces, vklm_error *error)
 {
-    TRY(vki_grow(host, pieces->n + 1, sizeof *pieces->ends, error, &pieces->ends,
-                 &pieces->capacity));
+    TRY(vki_grow(host, pieces->n + 1, sizeof *pieces->ends, error, &pieces->ends, &pieces->capacity));
     pieces->ends[pieces->n++] = (uint32_t)end;
     return VKLM_OK;
 }
@@ -239,8 +237,7 @@ vklm_status vki_pretokenizer_split(const vki_pretokenizer *pretokenizer, const c
         pieces->spare_capacity = capacity;
         pieces->n = 0;
         for (size_t k = 0, begin = 0; k < n_before; begin = before[k++])
-            TRY(cut_piece(pretokenizer, pretokenizer->patterns[i], text, begin, before[k], error,
-                          pieces));
+            TRY(cut_piece(pretokenizer, pretokenizer->patterns[i], text, begin, before[k], error, pieces));
     }
     return VKLM_OK;
 }

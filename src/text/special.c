@@ -70,8 +70,7 @@ vklm_status vki_specials_load(vklm_vocab *vocab, vklm_error *error)
 
 /* The first in [low, high) whose byte at `depth` is `byte` or more; texts that end there are less.
  */
-static size_t lower_bound(const vki_special *specials, size_t low, size_t high, size_t depth,
-                          int byte)
+static size_t lower_bound(const vki_special *specials, size_t low, size_t high, size_t depth, int byte)
 {
     while (low < high) {
         const size_t middle = low + (high - low) / 2;

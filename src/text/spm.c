@@ -45,8 +45,7 @@ vklm_status vki_spm_load(vklm_vocab *vocab, const vki_gguf *gguf, vklm_error *er
         return vki_fail(error, VKLM_BAD_FILE,
                         "%s: tokenizer.ggml.scores has %" PRIu64 " entries for %" PRIu32 " tokens",
                         gguf->path, scores->count, vocab->n_tokens);
-    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->orders, error,
-                        &vocab->orders));
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->orders, error, &vocab->orders));
     for (uint32_t id = 0; id < vocab->n_tokens && scores; id++)
         vocab->orders[id] = order_of((float)vki_gguf_float_at(scores, id));
     for (unsigned i = 0; i < 256; i++) {

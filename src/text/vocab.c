@@ -124,12 +124,10 @@ static vklm_status load_tokens(vklm_vocab *vocab, const vki_gguf *gguf, vklm_err
     if (!tokens)
         return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens is missing", gguf->path);
     if (tokens->count > INT32_MAX / 4)
-        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens has too many entries",
-                        gguf->path);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: tokenizer.ggml.tokens has too many entries", gguf->path);
     vocab->n_tokens = (uint32_t)tokens->count;
     TRY(load_types(vocab, gguf, error));
-    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->texts, error,
-                        &vocab->texts));
+    TRY(vki_arena_alloc(&vocab->arena, vocab->n_tokens, sizeof *vocab->texts, error, &vocab->texts));
     vocab->n_text_slots = 16;
     while (vocab->n_text_slots / 2 < vocab->n_tokens)
         vocab->n_text_slots *= 2; /* half stay empty */
@@ -148,8 +146,7 @@ static vklm_status load_tokens(vklm_vocab *vocab, const vki_gguf *gguf, vklm_err
 }
 
 /* An id, or `fallback` where the key is absent; -1 for what is not a token. */
-static vklm_token load_id(const vklm_vocab *vocab, const vki_gguf *gguf, const char *key,
-                          int64_t fallback)
+static vklm_token load_id(const vklm_vocab *vocab, const vki_gguf *gguf, const char *key, int64_t fallback)
 {
     const vki_gguf_value *value = vki_gguf_find(gguf, key);
     const bool is_integer =
@@ -158,8 +155,7 @@ static vklm_token load_id(const vklm_vocab *vocab, const vki_gguf *gguf, const c
     const int64_t id = is_integer ? vki_gguf_int_at(value, 0) : fallback;
     if (id >= 0 && id < vocab->n_tokens) return (vklm_token)id;
     if (value)
-        vki_log(&vocab->host, VKLM_LOG_WARNING, "%s: %s is no token and was ignored", gguf->path,
-                key);
+        vki_log(&vocab->host, VKLM_LOG_WARNING, "%s: %s is no token and was ignored", gguf->path, key);
     return -1;
 }
 
@@ -172,8 +168,7 @@ static vklm_status load_options(vklm_vocab *vocab, const vki_gguf *gguf, vklm_er
     TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_bos_token", error, &vocab->add_bos, NULL));
     TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_eos_token", error, &vocab->add_eos, NULL));
     if (spm)
-        TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", error, &vocab->add_space_prefix,
-                          NULL));
+        TRY(vki_gguf_bool(gguf, "tokenizer.ggml.add_space_prefix", error, &vocab->add_space_prefix, NULL));
 
     vki_string name = {0};
     TRY(vki_gguf_string(gguf, "general.name", error, &name, NULL));
@@ -268,8 +263,7 @@ vklm_status vki_vocab_create(const vki_gguf *gguf, const vki_host *host, vklm_er
     return status;
 }
 
-vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
-                            vklm_vocab **vocab_out)
+vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error, vklm_vocab **vocab_out)
 {
     vki_error_clear(error);
     if (vocab_out) *vocab_out = NULL;
