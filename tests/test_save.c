@@ -3,15 +3,17 @@
  *
  * As "test_save BLOB MODEL KV" the program is that other process: it loads both and prints the ids that follow.
  */
-#define _POSIX_C_SOURCE 200809L
+#if !defined(_WIN32)
+#define _POSIX_C_SOURCE 200809L /* popen */
+#endif
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/hash.h"
 #include "file/little.h"
+#include "support/temp.h"
 #include "support/tiny_session.h"
 
 enum { LONG = 300, NEW = 8 };
@@ -258,19 +260,20 @@ START_TEST(another_process_goes_on_with_the_same_tokens)
     const tiny_model m = tiny_small("llama");
     for (int kv = 0; kv < 2; kv++) {
         vklm_token wanted[NEW];
-        char model_path[64], blob_path[64], command[512], line[512] = "", expected[512];
+        char folder[TEMP_FOLDER_SIZE], model_path[400], blob_path[400], command[2000], line[512] = "", expected[512];
         converse(kv);
         const size_t n_cached = session->n_cached;
         const blob b = save(VKLM_SAVE_CACHE);
         generate(wanted);
-        snprintf(model_path, sizeof model_path, "/tmp/vklm-save-%ld.gguf", (long)getpid());
-        snprintf(blob_path, sizeof blob_path, "/tmp/vklm-save-%ld.blob", (long)getpid());
+        temp_folder(folder);
+        snprintf(model_path, sizeof model_path, "%s/model.gguf", folder);
+        snprintf(blob_path, sizeof blob_path, "%s/session", folder);
         gguf_writer *w = tiny_model_write(&m);
         ck_assert(gguf_writer_save(w, model_path));
         gguf_writer_free(w);
         FILE *file = fopen(blob_path, "wb");
         ck_assert(file && fwrite(b.bytes, 1, b.size, file) == b.size && fclose(file) == 0);
-        snprintf(command, sizeof command, "'%s' %s %s %d", program, blob_path, model_path, kv);
+        snprintf(command, sizeof command, "\"%s\" %s %s %d", program, blob_path, model_path, kv);
         FILE *other = popen(command, "r");
         ck_assert(other && fgets(line, sizeof line, other));
         ck_assert_int_eq(pclose(other), 0);
@@ -279,6 +282,7 @@ START_TEST(another_process_goes_on_with_the_same_tokens)
         if (test_results_count()) ck_assert_str_eq(line, expected);
         remove(model_path);
         remove(blob_path);
+        temp_folder_remove(folder);
         free(b.bytes);
     }
 }
