@@ -32,7 +32,8 @@
  *     the history) lives until the next call on that session. A vocabulary is read-only: any thread. Destroy
  *     what no other thread is in a call on.
  *   - The library never aborts, prints or reads the environment. Threads of its own live within the calls
- *     that name vklm_model_params.threads, never longer, and call no callback.
+ *     that name vklm_model_params.threads, never longer, and call no callback; the one exception is a
+ *     vklm_worker, which is asked for.
  */
 #ifndef VKLM_H
 #define VKLM_H
@@ -109,7 +110,8 @@ typedef struct vklm_error {
 /* ---- Host: memory and log --------------------------------------------------------------------- */
 
 /* realloc(user, NULL, n) allocates, realloc(user, p, 0) frees and returns NULL; NULL from a growing
- * call is out of memory. Alignment as malloc's. Called on the thread that calls the library. */
+ * call is out of memory. Alignment as malloc's. Called on the threads that call the library, and on a
+ * vklm_worker's: of several at once, so it must bear that where a program has several. So must the log. */
 typedef struct vklm_allocator {
     void *(*realloc)(void *user, void *pointer, size_t size_bytes);
     void *user;
@@ -580,14 +582,42 @@ typedef struct vklm_event {
     const float *logits; /* same life */
 } vklm_event;
 
-/* Advances all sessions of the model: takes what the device has finished, submits what comes next,
- * as much as fits budget_ns of GPU time (0: no limit but submit_limit_ms a submit). Never blocks.
+/* Advances all sessions of the model: takes what the device has finished, submits what comes next. Up to eight
+ * sessions that generate take a step together, each with the tokens it would have alone (those of one cache type, and
+ * those whose tokens the device draws apart from others); more take turns, and so do prompts, a slice between two
+ * steps. Never blocks. budget_ns: all that is submitted and not yet finished takes at most so much GPU time,
+ * by what such work has taken so far: called once a frame, about so much in each. Longer work is cut into slices, the
+ * least of which is one dispatch; a prompt's are made smaller where one alone exceeds the budget. 0: no limit but
+ * submit_limit_ms for a slice of a prompt; a step is one submit, unless it would take a second.
  * NOTHING_TO_DO where no session is generating. DEVICE_LOST, OUT_OF_DEVICE_MEMORY and DRIVER_ERROR
  * also reach the session as DONE with reason ERROR. */
 VKLM_API vklm_status vklm_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error);
 
 /* Blocks until the device has finished something that a step can take, or timeout_ns passed. */
 VKLM_API vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error);
+
+/* A thread that steps a model while any of its sessions generates, and sleeps otherwise. Where there is one,
+ * vklm_model_step is nobody else's duty, and vklm_session_wait_event only waits. */
+typedef struct vklm_worker vklm_worker;
+
+typedef struct vklm_worker_params {
+    size_t struct_size;
+    uint64_t budget_ns;   /* of GPU time in each interval, as vklm_model_step takes it; 0: all there is */
+    uint64_t interval_ns; /* with a budget; default 16666667, a frame at 60 Hz */
+    /* Called after a step that brought events, on the worker's thread, without a lock: take them here, or wake who
+     * does. May be NULL. Must not destroy the worker or the model. */
+    void (*ready)(void *user);
+    void *user;
+} vklm_worker_params;
+
+/* Starts the thread; a model has one worker at most. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY (the system gives no
+ * thread). Any thread. */
+VKLM_API vklm_status vklm_worker_create(vklm_model *model, const vklm_worker_params *params, vklm_error *error,
+                                        vklm_worker **worker_out);
+
+/* Ends the thread, after the step it is in and what that waits for, at most a submit or an interval; what generates
+ * goes on with the next step of anybody. Before the model is destroyed; not from `ready`. */
+VKLM_API void vklm_worker_destroy(vklm_worker **worker);
 
 /* Takes the next event; kind NONE and false where there is none. */
 VKLM_API bool vklm_session_next_event(vklm_session *session, vklm_event *event_out);

@@ -43,6 +43,8 @@ static int parse(bench *b, int argc, char **argv)
          "Numbers of tokens to generate; 0 leaves tg out. Default: 128."},
         {ARGS_LIST, "-d, --n-depth", "N,...", &b->depths, 0, 1e6,
          "Tokens in the context before the test. Default: 0."},
+        {ARGS_LIST, "-b, --batch", "N,...", &b->batches, 1, MOST_SESSIONS,
+         "Sessions that generate at once; t/s is of all together. Default: 1."},
         {ARGS_INTEGER, "-r, --repetitions", "N", &b->repetitions, 1, MOST_REPETITIONS,
          "Runs of each test after its warm-up. Default: 5."},
         {ARGS_CHOICE, "-o, --output", "md|json", &b->output, 0, 0,
@@ -82,7 +84,7 @@ static int parse(bench *b, int argc, char **argv)
         return args_complain(program.name, "-o json is for speeds alone");
     for (size_t i = 0; i < b->prompts.count; i++) b->n_tests += b->prompts.values[i] > 0;
     for (size_t i = 0; i < b->generations.count; i++) b->n_tests += b->generations.values[i] > 0;
-    b->n_tests *= b->depths.count;
+    b->n_tests *= b->depths.count; /* of a batch of one, as all but speeds are */
     return ARGS_GO;
 }
 
@@ -97,8 +99,23 @@ static vklm_token draw_id(bench *b)
     return (vklm_token)(b->random % b->setup.info.n_vocab);
 }
 
-/* Generates to the end; *elapsed_ns is the time from the call to the last event. */
-static bool generate(const bench *b, vklm_session *session, uint32_t n_tokens, uint64_t *elapsed_ns)
+/* The session's generation to its end. */
+static bool finish(const bench *b, vklm_session *session, uint32_t n_tokens)
+{
+    vklm_error error;
+    vklm_event event = {.kind = VKLM_EVENT_NONE};
+    while (event.kind != VKLM_EVENT_DONE)
+        if (session_next_event(session, &error, &event) != VKLM_OK) {
+            setup_say(&b->setup, "%s", error.text);
+            return false;
+        }
+    if (event.reason == (n_tokens ? VKLM_DONE_LENGTH : VKLM_DONE_PROMPT)) return true;
+    setup_say(&b->setup, "a generation ended before its %u tokens", n_tokens);
+    return false;
+}
+
+/* All sessions generate to the end; *elapsed_ns is the time from the first call to the last event. */
+static bool generate(const bench *b, const bench_test *test, uint32_t n_tokens, uint64_t *elapsed_ns)
 {
     const vklm_generate_params params = {
         .struct_size = sizeof params,
@@ -109,18 +126,15 @@ static bool generate(const bench *b, vklm_session *session, uint32_t n_tokens, u
     };
     vklm_error error;
     const uint64_t start = clock_ns();
-    vklm_status status = vklm_session_generate(session, &params, &error);
-    vklm_event event = {.kind = VKLM_EVENT_NONE};
-    while (status == VKLM_OK && event.kind != VKLM_EVENT_DONE)
-        status = session_next_event(session, &error, &event);
+    for (uint32_t i = 0; i < test->n_sessions; i++)
+        if (vklm_session_generate(test->sessions[i], &params, &error) != VKLM_OK) {
+            setup_say(&b->setup, "%s", error.text);
+            return false;
+        }
+    for (uint32_t i = 0; i < test->n_sessions; i++)
+        if (!finish(b, test->sessions[i], n_tokens)) return false;
     *elapsed_ns = clock_ns() - start;
-    if (status != VKLM_OK) {
-        setup_say(&b->setup, "%s", error.text);
-        return false;
-    }
-    if (event.reason == (n_tokens ? VKLM_DONE_LENGTH : VKLM_DONE_PROMPT)) return true;
-    setup_say(&b->setup, "a generation ended before its %u tokens", n_tokens);
-    return false;
+    return true;
 }
 
 bool bench_place(bench *b, bench_test *test, bool generates)
@@ -130,11 +144,12 @@ bool bench_place(bench *b, bench_test *test, bool generates)
     for (uint32_t i = 0; i < n_new; i++) new_ids[i] = draw_id(b);
     vklm_error error;
     uint64_t unused_ns = 0;
-    vklm_status status =
-        vklm_session_set_ids(test->session, test->ids, test->n_depth, &error, NULL);
-    if (status == VKLM_OK && test->n_depth > 0 && !generate(b, test->session, 0, &unused_ns))
-        return false;
-    if (status == VKLM_OK) status = vklm_session_append_ids(test->session, new_ids, n_new, &error);
+    vklm_status status = VKLM_OK;
+    for (uint32_t i = 0; i < test->n_sessions && status == VKLM_OK; i++)
+        status = vklm_session_set_ids(test->sessions[i], test->ids, test->n_depth, &error, NULL);
+    if (status == VKLM_OK && test->n_depth > 0 && !generate(b, test, 0, &unused_ns)) return false;
+    for (uint32_t i = 0; i < test->n_sessions && status == VKLM_OK; i++)
+        status = vklm_session_append_ids(test->sessions[i], new_ids, n_new, &error);
     if (status != VKLM_OK) setup_say(&b->setup, "%s", error.text);
     return status == VKLM_OK;
 }
@@ -142,7 +157,7 @@ bool bench_place(bench *b, bench_test *test, bool generates)
 /* A prompt's time includes its first token, as llama-bench's includes the last row's logits. */
 bool bench_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elapsed_ns)
 {
-    return bench_place(b, test, n_gen > 0) && generate(b, test->session, n_gen ? n_gen : 1, elapsed_ns);
+    return bench_place(b, test, n_gen > 0) && generate(b, test, n_gen ? n_gen : 1, elapsed_ns);
 }
 
 static bool repeat(bench *b, bench_test *test)
@@ -163,20 +178,24 @@ bool bench_open(bench *b, bench_test *test)
     const vklm_session_params params = {.struct_size = sizeof params,
                                         .context = test->n_depth + n_new + 1,
                                         .kv = (vklm_kv_type)b->setup.kv,
-                                        .ids_only = true};
+                                        .ids_only = true,
+                                        .no_sharing = true};
     const time_t now = time(NULL);
     strftime(test->started, sizeof test->started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     test->ids = must_realloc(NULL, (test->n_depth + n_new) * sizeof *test->ids);
     for (uint32_t i = 0; i < test->n_depth; i++) test->ids[i] = draw_id(b);
     vklm_error error;
-    const bool good = vklm_session_create(b->setup.model, &params, &error, &test->session) == VKLM_OK;
+    bool good = true;
+    if (test->n_sessions == 0) test->n_sessions = 1;
+    for (uint32_t i = 0; i < test->n_sessions && good; i++)
+        good = vklm_session_create(b->setup.model, &params, &error, &test->sessions[i]) == VKLM_OK;
     if (!good) setup_say(&b->setup, "%s", error.text);
     return good;
 }
 
 void bench_close(bench_test *test)
 {
-    vklm_session_destroy(&test->session);
+    for (uint32_t i = 0; i < MOST_SESSIONS; i++) vklm_session_destroy(&test->sessions[i]);
     free(test->ids);
 }
 
@@ -198,7 +217,7 @@ static double sample_ns(const bench_test *test, size_t i)
 
 static double sample_rate(const bench_test *test, size_t i)
 {
-    return count_tokens(test) * 1e9 / sample_ns(test, i);
+    return count_tokens(test) * test->n_sessions * 1e9 / sample_ns(test, i);
 }
 
 static summary summarise(const bench_test *test, double (*value)(const bench_test *, size_t))
@@ -212,9 +231,11 @@ static summary summarise(const bench_test *test, double (*value)(const bench_tes
     return s;
 }
 
-static double count_gbps(const bench *b, double rate)
+/* Of weights, which are read once for all sessions of a batch: eight at most. */
+static double count_gbps(const bench *b, const bench_test *test, double rate)
 {
-    return (double)b->setup.info.decode_bytes * rate * 1e-9;
+    const double passes = test->n_sessions < 8 ? test->n_sessions : 8;
+    return (double)b->setup.info.decode_bytes * rate / passes * 1e-9;
 }
 
 /* The number of parameters in millions or billions. */
@@ -230,7 +251,8 @@ bench_name bench_name_of(const bench_test *test)
     bench_name name;
     const size_t size = sizeof name.text;
     const int len = snprintf(name.text, size, "%s%u", test->n_gen ? "tg" : "pp", count_tokens(test));
-    if (test->n_depth) snprintf(name.text + len, size - (size_t)len, " @ d%u", test->n_depth);
+    const int end = len + (test->n_depth ? snprintf(name.text + len, size - (size_t)len, " @ d%u", test->n_depth) : 0);
+    if (test->n_sessions > 1) snprintf(name.text + end, size - (size_t)end, " x %u", test->n_sessions);
     return name;
 }
 
@@ -247,7 +269,7 @@ static void print_table_row(const bench *b, const bench_test *test)
     snprintf(params, sizeof params, "%.2f %c", scaled, unit);
     const summary rate = summarise(test, sample_rate);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", rate.average, rate.deviation);
-    if (test->n_gen) snprintf(gbps, sizeof gbps, "%.2f", count_gbps(b, rate.average));
+    if (test->n_gen) snprintf(gbps, sizeof gbps, "%.2f", count_gbps(b, test, rate.average));
     if (b->n_printed == 0) fputs(head, stdout);
     /* 18 bytes for 17 columns: the sign between the figures is two bytes long. */
     printf("| %-24s | %10s | %10s | %-7s | %16s | %18s | %8s |\n", b->model_type,
@@ -293,13 +315,13 @@ static void print_json_row(const bench *b, const bench_test *test)
     print_json_text("type_k", kv);
     print_json_text("type_v", kv);
     print_json_text("precision", b->setup.precision == VKLM_PRECISION_HIGH ? "high" : "default");
-    printf("    \"n_prompt\": %u,\n    \"n_gen\": %u,\n    \"n_depth\": %u,\n", test->n_prompt,
-           test->n_gen, test->n_depth);
+    printf("    \"n_prompt\": %u,\n    \"n_gen\": %u,\n    \"n_depth\": %u,\n    \"n_sessions\": %u,\n", test->n_prompt,
+           test->n_gen, test->n_depth, test->n_sessions);
     print_json_text("test_time", test->started);
     printf("    \"avg_ns\": %.0f,\n    \"stddev_ns\": %.0f,\n", ns.average, ns.deviation);
     printf("    \"avg_ts\": %.6f,\n    \"stddev_ts\": %.6f,\n", rate.average, rate.deviation);
     if (test->n_gen)
-        printf("    \"gbps\": %.6f,\n", count_gbps(b, rate.average));
+        printf("    \"gbps\": %.6f,\n", count_gbps(b, test, rate.average));
     else
         printf("    \"gbps\": null,\n");
     print_json_samples("samples_ns", test, sample_ns, 0);
@@ -339,7 +361,9 @@ bool bench_all(bench *b, bench_run run)
         for (size_t i = 0; good && i < b->prompts.count; i++)
             good = run_test(b, run, (bench_test){.n_depth = depth, .n_prompt = (uint32_t)b->prompts.values[i]});
         for (size_t i = 0; good && i < b->generations.count; i++)
-            good = run_test(b, run, (bench_test){.n_depth = depth, .n_gen = (uint32_t)b->generations.values[i]});
+            for (size_t k = 0; good && k < (run == measure_speed ? b->batches.count : 1); k++)
+                good = run_test(b, run, (bench_test){.n_depth = depth, .n_gen = (uint32_t)b->generations.values[i],
+                                                     .n_sessions = (uint32_t)b->batches.values[k]});
     }
     return good;
 }
@@ -372,6 +396,7 @@ int main(int argc, char **argv)
                .prompts = {{512}, 1},
                .generations = {{128}, 1},
                .depths = {{0}, 1},
+               .batches = {{1}, 1},
                .repetitions = 5,
                .tune_seconds = 120,
                .random = 88172645463325252u}; /* the seed of the generator's author */

@@ -9,11 +9,11 @@
 #include "sample_setup.h"
 #include "vklm/vklm_profile.h"
 
-enum { WARM_UP_TOKENS = 4, MOST_REPETITIONS = 1000 };
+enum { WARM_UP_TOKENS = 4, MOST_REPETITIONS = 1000, MOST_SESSIONS = 64 };
 
 typedef struct bench {
     sample_setup setup;
-    args_list prompts, generations, depths;
+    args_list prompts, generations, depths, batches;
     int64_t repetitions;
     int output; /* index into "md|json" */
     bool plan, profile, tune;
@@ -31,14 +31,15 @@ typedef struct bench {
 /* One row of the result. n_prompt or n_gen is 0. */
 typedef struct bench_test {
     uint32_t n_prompt, n_gen, n_depth;
-    vklm_session *session; /* owned while it runs */
+    uint32_t n_sessions;   /* that generate at once */
+    vklm_session *sessions[MOST_SESSIONS]; /* owned while it runs */
     vklm_token *ids;       /* owned: depth, then the prompt */
     uint64_t samples_ns[MOST_REPETITIONS];
     size_t n_samples;
     char started[32]; /* ISO 8601 */
 } bench_test;
 
-/* "tg128 @ d512" */
+/* "tg128 @ d512 x 4" */
 typedef struct bench_name {
     char text[48];
 } bench_name;
@@ -47,12 +48,12 @@ bench_name bench_name_of(const bench_test *test);
 /* What runs a test says why it fails. */
 typedef bool (*bench_run)(bench *b, bench_test *test);
 
-/* A session of its own for the test, so that no test inherits another's cache. */
+/* Sessions of its own for the test, so that no test inherits another's cache. */
 bool bench_open(bench *b, bench_test *test);
 void bench_close(bench_test *test);
-/* Brings the history to the test's depth, digested, and adds new ids: one, where it generates. */
+/* Brings each history to the test's depth, digested, and adds new ids: one, where it generates. */
 bool bench_place(bench *b, bench_test *test, bool generates);
-/* bench_place, then n_gen tokens on the clock; 0: the prompt. */
+/* bench_place, then n_gen tokens of each session on the clock; 0: the prompt. */
 bool bench_once(bench *b, bench_test *test, uint32_t n_gen, uint64_t *elapsed_ns);
 /* Runs each test that the command line asks for. */
 bool bench_all(bench *b, bench_run run);

@@ -185,7 +185,7 @@ static bool run_profiles(bench *b, bench_test *test, profile *p, FILE *trace)
     for (int64_t i = 0; i < b->repetitions; i++) {
         if (i + 1 == b->repetitions) p->trace = trace;
         if (!bench_place(b, test, test->n_gen > 0)) return false;
-        if (vklm_session_profile(test->session, &params, &error) != VKLM_OK) {
+        if (vklm_session_profile(test->sessions[0], &params, &error) != VKLM_OK) {
             setup_say(&b->setup, "%s", error.text);
             return false;
         }

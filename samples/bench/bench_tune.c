@@ -86,7 +86,7 @@ static bool tune_test(bench *b, bench_test *test)
            "| -------: | ------------- |\n");
     b->tuning->field[0] = '\0';
     bool good = bench_open(b, test) && bench_place(b, test, test->n_gen > 0);
-    if (good && vklm_session_tune(test->session, &params, &error) != VKLM_OK) {
+    if (good && vklm_session_tune(test->sessions[0], &params, &error) != VKLM_OK) {
         setup_say(&b->setup, "%s", error.text);
         good = false;
     }

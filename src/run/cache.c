@@ -60,9 +60,7 @@ vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *error)
     vki_error_clear(error);
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = drop_cache(session, error);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, drop_cache(session, error));
 }
 
 /* ---- Under pressure ------------------------------------------------------------------------------ */
@@ -183,9 +181,7 @@ vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error
     if (!session || !session_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a fork needs a session and a place to go");
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = fork_session(session, n_tokens, error, session_out);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, fork_session(session, n_tokens, error, session_out));
 }
 
 /* Keeps the cache as it is for the case that the history comes back: a reply that is written anew, and then taken

@@ -9,7 +9,7 @@
  * load.c    vklm_model: load, pipelines, buffers       session.c  history, generations
  * prefill.c chunks and logit rows                      events.c   events, and the blocking form
  * decode.c  batches, recorded steps                    sample.c   drawing a token on the host
- * step.c    what is submitted when
+ * step.c    what is submitted when                      worker.c   a thread that steps
  * cache.c   caches dropped for space, pages shared     conversation.c  messages, and what does not fit
  * save.c    sessions as bytes, and back               estimate.c  what a load and sessions take
  */
@@ -94,6 +94,8 @@ struct vklm_model {
     vklm_device *device;       /* borrowed */
     vki_mutex lock;            /* held by every public call on the model or a session of it, not while it waits */
     vki_signal changed;        /* raised where a thread may wait for what another brought or took */
+    vklm_worker *worker;       /* borrowed; NULL: who waits for events steps */
+    uint64_t n_news;           /* counts events, to know whether a step brought any */
     vki_weights weights;
     vklm_vocab *vocab;         /* owned, or NULL for the reason in no_vocab */
     char no_vocab[VKLM_ERROR_TEXT_SIZE];
@@ -205,6 +207,13 @@ void vki_model_make_kv_pools(vklm_model *model);
 /* Makes every pipeline that sessions with an f32 cache need; the load made those for f16. */
 vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error);
 
+/* The end of a public call that took the lock. */
+static inline vklm_status vki_unlock(vklm_model *model, vklm_status status)
+{
+    vki_mutex_unlock(&model->lock);
+    return status;
+}
+
 /* ---- step.c: with the lock held, which a wait for the device gives back meanwhile ---- */
 vklm_status vki_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error);
 vklm_status vki_model_sleep(vklm_model *model, uint64_t value, uint64_t timeout_ns, vklm_error *error);
@@ -215,6 +224,10 @@ vklm_status vki_model_submit(vklm_model *model, const vki_unit *units, size_t co
 size_t vki_room_fit(const vklm_model *model, const vki_room *room, const vki_unit *units, size_t count);
 /* Of the sessions with `phase` that are not cancelled, the one that waits longest; NULL: none. */
 vklm_session *vki_next_turn(const vklm_model *model, vki_phase phase);
+
+/* Waits for the oldest submit, if there is one. */
+vklm_status vki_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error);
+bool vki_is_generating(const vklm_model *model);
 
 /* ---- session.c ---- */
 /* Fills *own and the session's settings from params; INVALID_ARGUMENT names the value that is out of range. */

@@ -24,6 +24,7 @@ vklm_status vki_session_token_event(vklm_session *session, vklm_token id, const 
 {
     TRY(reserve_event(session, VKI_TEXT_ROOM(text->len), error));
     vki_queued_event *queued = &session->events[session->n_events++];
+    session->model->n_news++;
     queued->text_at = session->text_len;
     queued->event = (vklm_event){
         .kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids,
@@ -36,6 +37,7 @@ vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vk
 {
     TRY(reserve_event(session, 0, error));
     session->events[session->n_events++] = (vki_queued_event){.event = *event};
+    session->model->n_news++;
     return VKLM_OK;
 }
 
@@ -99,9 +101,14 @@ static vklm_status wait_for_logits(vklm_session *session, vklm_error *error)
 static vklm_status wait_for_news(vklm_session *session, vklm_error *error)
 {
     vklm_model *model = session->model;
+    if (model->worker) { /* it steps, and raises the signal */
+        if (vki_logits_wait(model)) return wait_for_logits(session, error);
+        if (!has_news(session)) vki_signal_wait(&model->changed, &model->lock, UINT64_MAX);
+        return VKLM_OK;
+    }
     /* What fails of the session's work arrives as its DONE event. */
     if (vki_model_step(model, 0, NULL) != VKLM_OK || has_news(session)) return VKLM_OK;
-    if (model->n_flights > 0) (void)vki_model_sleep(model, model->flights[0].value, UINT64_MAX, NULL);
+    if (model->n_flights > 0) (void)vki_model_wait(model, UINT64_MAX, NULL);
     else if (vki_logits_wait(model)) return wait_for_logits(session, error);
     return VKLM_OK;
 }
@@ -123,7 +130,5 @@ vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vk
     vki_error_clear(error);
     if (!session || !event_out) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no place for the event");
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = wait_event(session, error, event_out);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, wait_event(session, error, event_out));
 }

@@ -227,9 +227,7 @@ vklm_status vklm_session_save(vklm_session *session, unsigned flags, vklm_error 
     if (!session || !size_out || (flags & ~(unsigned)VKLM_SAVE_CACHE))
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, no place for the size, or unknown flags %#x", flags);
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = save(session, flags, error, bytes, capacity, size_out);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, save(session, flags, error, bytes, capacity, size_out));
 }
 
 /* ---- Loading ------------------------------------------------------------------------------------------------- */
@@ -387,7 +385,5 @@ vklm_status vklm_session_load(vklm_session *session, const void *bytes, size_t s
     if (n_reused_out) *n_reused_out = 0;
     if (!session || !bytes) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session, or no bytes to load");
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = load(session, bytes, size, error, n_reused_out);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, load(session, bytes, size, error, n_reused_out));
 }

@@ -80,9 +80,7 @@ vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *pa
     if (!model || !session_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
     vki_mutex_lock(&model->lock);
-    const vklm_status status = create(model, params, error, session_out);
-    vki_mutex_unlock(&model->lock);
-    return status;
+    return vki_unlock(model, create(model, params, error, session_out));
 }
 
 /* Nothing more is done for it; see vki_job and vki_batch. */
@@ -190,9 +188,7 @@ vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, s
     if (n_reused_out) *n_reused_out = 0;
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = set_ids(session, ids, n, error, n_reused_out);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, set_ids(session, ids, n, error, n_reused_out));
 }
 
 static vklm_status append_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error)
@@ -209,9 +205,7 @@ vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids
     vki_error_clear(error);
     if (!session) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no session");
     vki_mutex_lock(&session->model->lock);
-    const vklm_status status = append_ids(session, ids, n, error);
-    vki_mutex_unlock(&session->model->lock);
-    return status;
+    return vki_unlock(session->model, append_ids(session, ids, n, error));
 }
 
 const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out)
@@ -305,6 +299,7 @@ static void end(vklm_session *session, vklm_event done)
         session->stats.prompt_ns = vki_now_ns() - session->phase_began_ns;
     session->done = done;
     session->done.kind = VKLM_EVENT_DONE;
+    session->model->n_news++;
     session->done.text = session->done_text;
 }
 

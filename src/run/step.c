@@ -26,7 +26,7 @@ vklm_session *vki_next_turn(const vklm_model *model, vki_phase phase)
     return next;
 }
 
-static bool is_generating(const vklm_model *model)
+bool vki_is_generating(const vklm_model *model)
 {
     for (const vklm_session *s = model->sessions; s; s = s->next)
         if (s->phase != VKI_IDLE) return true;
@@ -153,9 +153,9 @@ static void fail_batch(vklm_model *model, const vklm_error *failure)
         if (model->batch.rows[r]) vki_session_fail(model->batch.rows[r], failure);
 }
 
-vklm_status vki_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error)
+static vklm_status do_step(vklm_model *model, uint64_t budget_ns, vklm_error *error)
 {
-    if (model->n_flights == 0 && !is_generating(model))
+    if (model->n_flights == 0 && !vki_is_generating(model))
         return vki_fail(error, VKLM_NOTHING_TO_DO, "no session of the model is generating");
     vklm_error failure;
     vki_error_clear(&failure);
@@ -169,14 +169,20 @@ vklm_status vki_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *er
     return vki_fail(error, status, "%s", failure.text);
 }
 
+vklm_status vki_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error)
+{
+    const uint64_t n_news = model->n_news;
+    const vklm_status status = do_step(model, budget_ns, error);
+    if (model->worker && model->n_news != n_news) vki_signal_raise(&model->changed);
+    return status;
+}
+
 vklm_status vklm_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error)
 {
     vki_error_clear(error);
     if (!model) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no model to step");
     vki_mutex_lock(&model->lock);
-    const vklm_status status = vki_model_step(model, budget_ns, error);
-    vki_mutex_unlock(&model->lock);
-    return status;
+    return vki_unlock(model, vki_model_step(model, budget_ns, error));
 }
 
 vklm_status vki_model_sleep(vklm_model *model, uint64_t value, uint64_t timeout_ns, vklm_error *error)
@@ -192,13 +198,15 @@ vklm_status vki_model_sleep(vklm_model *model, uint64_t value, uint64_t timeout_
     return result == VK_SUCCESS ? vki_queue_wait(&model->queue, value, 0, error, &done) : VKLM_OK;
 }
 
+vklm_status vki_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error)
+{
+    return model->n_flights ? vki_model_sleep(model, model->flights[0].value, timeout_ns, error) : VKLM_OK;
+}
+
 vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error)
 {
     vki_error_clear(error);
     if (!model) return vki_fail(error, VKLM_INVALID_ARGUMENT, "no model to wait for");
     vki_mutex_lock(&model->lock);
-    vklm_status status = VKLM_OK;
-    if (model->n_flights > 0) status = vki_model_sleep(model, model->flights[0].value, timeout_ns, error);
-    vki_mutex_unlock(&model->lock);
-    return status;
+    return vki_unlock(model, vki_model_wait(model, timeout_ns, error));
 }
