@@ -6,15 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/temp.h"
 #include "support/tiny_session.h"
 
 static vklm_device *device;
 static vklm_error error;
-static char path[64];
+static char path[TEMP_FOLDER_SIZE];
 
 static void save(const tiny_model *m)
 {
-    snprintf(path, sizeof path, "/tmp/vklm-estimate-%p.gguf", (void *)&device);
+    temp_path(path, "estimate.gguf");
     gguf_writer *w = tiny_model_write(m);
     ck_assert(gguf_writer_save(w, path));
     gguf_writer_free(w);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/driver_calls.h"
+#include "support/temp.h"
 #include "support/tiny_session.h"
 
 enum { PROMPT = 20, NEW = 5 };
@@ -233,9 +234,9 @@ static vklm_status whole_life(const char *path)
 }
 
 /* Writes the model where it stays; the caller removes it. */
-static void save_model(const tiny_model *m, char path[64])
+static void save_model(const tiny_model *m, char path[TEMP_FOLDER_SIZE])
 {
-    snprintf(path, 64, "/tmp/vklm-faults-%p.gguf", (void *)path);
+    temp_path(path, "faults.gguf");
     gguf_writer *w = tiny_model_write(m);
     ck_assert(gguf_writer_save(w, path));
     gguf_writer_free(w);
@@ -245,7 +246,7 @@ START_TEST(any_allocation_may_fail_and_nothing_leaks)
 {
     if (!test_results_count()) return; /* drivers without hardware run out of memory after 40 loads */
     const tiny_model m = fault_model();
-    char path[64];
+    char path[TEMP_FOLDER_SIZE];
     save_model(&m, path);
     const size_t live_before = n_live, calls_before = n_calls;
     const uint64_t used_before = vklm_device_memory_used(device);
@@ -373,7 +374,7 @@ START_TEST(calls_of_the_driver_may_fail_in_a_models_life_and_nothing_leaks)
 {
     static const char *names[sizeof driver.names / sizeof *driver.names];
     const tiny_model m = fault_model();
-    char path[64];
+    char path[TEMP_FOLDER_SIZE];
     save_model(&m, path);
     const size_t live_before = n_live;
     const int alive_before = driver.alive;
@@ -511,7 +512,7 @@ static bool report(void *user, double fraction)
 START_TEST(a_load_can_be_cancelled_at_every_report_and_leaves_nothing)
 {
     const tiny_model m = fault_model();
-    char path[64];
+    char path[TEMP_FOLDER_SIZE];
     save_model(&m, path);
     const vklm_model_params params = {.struct_size = sizeof params, .path = path, .progress = report,
                                       .progress_user = &reports_left};

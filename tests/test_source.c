@@ -1,17 +1,14 @@
 /* test_source.c - models and vocabularies from everywhere: paths, open files at any offset, memory at any address,
  * read functions. All give the same, and what they cannot give is said.
  */
-#define _POSIX_C_SOURCE 200809L
 #include <check.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "support/temp.h"
 #include "support/tiny_session.h"
 #include "support/weights_check.h"
 
@@ -19,7 +16,7 @@ enum { PROMPT = 40, NEW = 6 };
 
 static vklm_device *device;
 static vklm_error error;
-static char folder[64], path[128];
+static char folder[TEMP_FOLDER_SIZE], path[TEMP_FOLDER_SIZE + 64];
 static gguf_writer *writer;
 static uint8_t *bytes;
 static size_t size;
@@ -71,7 +68,7 @@ static void write_model(const tiny_model *m)
 
 static void save_bytes(const char *to, size_t lead, size_t tail)
 {
-    FILE *file = fopen(to, "wb");
+    FILE *file = temp_file(to, "wb");
     ck_assert_ptr_nonnull(file);
     for (size_t i = 0; i < lead; i++) fputc('x', file);
     ck_assert_uint_eq(fwrite(bytes, 1, size, file), size);
@@ -91,8 +88,7 @@ static tiny_model source_model(void)
 
 static void set_up(void)
 {
-    strcpy(folder, "/tmp/vklm-source-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
+    temp_folder(folder);
     snprintf(path, sizeof path, "%s/Mod\xC3\xA8le \xE4\xBB\x8A\xE5\xA4\xA9 \xF0\x9F\x98\x80.gguf", folder);
     writer = NULL;
     const tiny_model m = source_model();
@@ -105,8 +101,8 @@ static void tear_down(void)
 {
     ck_assert_uint_eq(vklm_device_memory_used(device), 0);
     vklm_device_destroy(&device);
-    remove(path);
-    rmdir(folder);
+    temp_file_remove(path);
+    temp_folder_remove(folder);
     gguf_writer_free(writer);
 }
 
@@ -170,11 +166,11 @@ START_TEST(every_source_gives_the_same_logits)
     const vklm_source moved = {.struct_size = sizeof moved, .bytes = odd + 3, .size = size};
     check_same(NULL, &moved, 1, &expected);
     free(odd);
-    const int file = open(path, O_RDONLY);
+    const intptr_t file = temp_source(path);
     const vklm_source opened = {.struct_size = sizeof opened, .kind = VKLM_SOURCE_FILE, .file = file};
     check_same(NULL, &opened, 1, &expected);
-    ck_assert_int_eq(lseek(file, 0, SEEK_CUR), 0);
-    close(file);
+    ck_assert_uint_eq(temp_source_position(file), 0);
+    temp_source_close(file);
     run_free(&expected);
 }
 END_TEST
@@ -184,15 +180,15 @@ START_TEST(a_file_may_lie_anywhere_in_an_archive)
     static const size_t leads[] = {1, 4096, 70001};
     run_result expected;
     from_path(&expected);
-    char packed[128];
+    char packed[TEMP_FOLDER_SIZE + 64];
     snprintf(packed, sizeof packed, "%s/archive.pak", folder);
     for (size_t i = 0; i < sizeof leads / sizeof *leads; i++) {
         save_bytes(packed, leads[i], 13);
-        const int file = open(packed, O_RDONLY);
+        const intptr_t file = temp_source(packed);
         const vklm_source part = {.struct_size = sizeof part, .kind = VKLM_SOURCE_FILE, .file = file,
                                   .offset = leads[i], .size = size};
         check_same(NULL, &part, 1, &expected);
-        close(file);
+        temp_source_close(file);
     }
     remove(packed);
     run_free(&expected);
@@ -336,7 +332,7 @@ END_TEST
 
 START_TEST(files_that_are_none_or_end_early_are_named)
 {
-    const int file = open(path, O_RDONLY);
+    const intptr_t file = temp_source(path);
     vklm_source source = {.struct_size = sizeof source, .kind = VKLM_SOURCE_FILE, .name = "base.apk", .file = file};
     source.size = size + 1;
     refused(&source, VKLM_IO_ERROR, "base.apk: the file has");
@@ -354,14 +350,11 @@ START_TEST(files_that_are_none_or_end_early_are_named)
     source.size = size / 2;
     source.name = NULL;
     refused(&source, VKLM_BAD_FILE, "the model's open file: tensor");
-    close(file);
+    temp_source_close(file);
     refused(&source, VKLM_IO_ERROR, "the model's open file");
-    int ends[2];
-    ck_assert_int_eq(pipe(ends), 0);
-    source.file = ends[0];
+    source.file = temp_source_pipe();
     refused(&source, VKLM_IO_ERROR, "not a regular file");
-    close(ends[0]);
-    close(ends[1]);
+    temp_source_close(source.file);
 }
 END_TEST
 

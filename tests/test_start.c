@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/temp.h"
 #include "support/tiny_session.h"
 
 static vklm_error error;
@@ -85,9 +86,9 @@ static vklm_status load_with(const char *path, uint32_t threads, vklm_model **mo
     return vklm_model_load(device, &params, &error, model);
 }
 
-static void save(const tiny_model *m, char path[64])
+static void save(const tiny_model *m, char path[TEMP_FOLDER_SIZE])
 {
-    snprintf(path, 64, "/tmp/vklm-start-%p.gguf", (void *)path);
+    temp_path(path, "start.gguf");
     gguf_writer *w = tiny_model_write(m);
     ck_assert(gguf_writer_save(w, path));
     gguf_writer_free(w);
@@ -123,7 +124,7 @@ static void use_in_every_way(vklm_model *model, const vklm_session_params *param
 static void check_nothing_is_late(const tiny_model *m, bool small_chunks)
 {
     vklm_model *model;
-    char path[64];
+    char path[TEMP_FOLDER_SIZE];
     save(m, path);
     CHECK_OK(load_with(path, 2, &model));
     remove(path);
@@ -164,7 +165,7 @@ END_TEST
 
 START_TEST(any_number_of_threads_makes_the_same_pipelines)
 {
-    char path[64];
+    char path[TEMP_FOLDER_SIZE];
     const tiny_model m = tiny_small("llama");
     save(&m, path);
     size_t n = 0;
@@ -205,7 +206,7 @@ static bool never(void *user, double fraction)
 
 START_TEST(a_pipeline_that_fails_on_any_thread_fails_the_load)
 {
-    char path[64];
+    char path[TEMP_FOLDER_SIZE];
     vklm_model *model;
     const tiny_model m = tiny_small("gemma3");
     save(&m, path);
