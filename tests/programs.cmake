@@ -146,7 +146,7 @@ endif()
 # What the driver compiled is kept; a file that is damaged is told of once, and replaced.
 set(kept "${BIN}/user-cache/vklm/pipelines")
 set(short -m ${MODEL} --ids 1 -n 1)
-if(UNIX)
+if(UNIX AND NOT EMULATOR) # Wine keeps the folders of Windows elsewhere
   file(REMOVE "${kept}")
   check(EXIT 0 OUT "" ERR "^$" RUN eval ${short} --no-cache)
   if(EXISTS "${kept}")
