@@ -358,10 +358,35 @@ START_TEST(ids_only_sessions_take_any_id_and_give_no_text)
 }
 END_TEST
 
+START_TEST(no_session_has_nothing)
+{
+    vklm_event event = {.kind = VKLM_EVENT_TOKEN};
+    vklm_session_stats stats = {.n_prompt = 1};
+    size_t n = 1, n_ids = 1;
+    ck_assert(!vklm_session_next_event(NULL, &event) && event.kind == VKLM_EVENT_NONE);
+    vklm_session_get_stats(NULL, &stats);
+    ck_assert_uint_eq(stats.n_prompt, 0);
+    ck_assert_ptr_null(vklm_session_ids(NULL, &n));
+    ck_assert_ptr_null(vklm_session_chat(NULL, &n_ids, NULL));
+    ck_assert_uint_eq(n + n_ids, 0);
+    vklm_session_cancel(NULL);
+}
+END_TEST
+
+START_TEST(model_parameters_are_checked)
+{
+    vklm_model *none = NULL;
+    vklm_model_params params = {.struct_size = sizeof params, .path = "x", .precision = (vklm_precision)77};
+    CHECK_FAILS(vklm_model_load(device, &params, &error, &none), VKLM_INVALID_ARGUMENT, "precision is 77");
+    params = (vklm_model_params){.struct_size = sizeof params, .path = ""};
+    CHECK_FAILS(vklm_model_load(device, &params, &error, &none), VKLM_INVALID_ARGUMENT, "it is empty");
+}
+END_TEST
+
 START_TEST(session_parameters_are_checked)
 {
     static const struct { vklm_session_params params; const char *text; } cases[] = {
-        {{.context = 1025}, "ask for 1024 or fewer"}, {{.chunk = 513}, "chunk of 513"}, {{.kv = 2}, "kv is 2"},
+        {{.context = 1025}, "ask for 1024 or fewer"}, {{.kv = 2}, "kv is 2"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         vklm_session_params params = cases[i].params;
@@ -446,7 +471,7 @@ int main(void)
         an_f32_cache_after_an_f16_one,
         equal_seeds_bring_equal_texts,
         ids_only_sessions_take_any_id_and_give_no_text,
-        session_parameters_are_checked,
+        session_parameters_are_checked, no_session_has_nothing, model_parameters_are_checked,
         what_the_file_recommends_is_the_default,
     };
     Suite *suite = suite_create("sessions");

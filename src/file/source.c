@@ -5,6 +5,7 @@
 
 vklm_status vki_input_check(const vki_input *input, const char *noun, vklm_error *error)
 {
+    if (input->path && !*input->path) return vki_fail(error, VKLM_INVALID_ARGUMENT, "%s needs a path: it is empty", noun);
     if (input->path && !input->sources && input->n_sources == 0) return VKLM_OK;
     if (!input->path && input->sources && input->n_sources <= UINT16_MAX) return VKLM_OK;
     return vki_fail(error, VKLM_INVALID_ARGUMENT, "%s needs %s", noun,

@@ -326,9 +326,12 @@ vklm_status vklm_session_append_chat(vklm_session *session, const vklm_message *
 
 const vklm_message *vklm_session_chat(const vklm_session *session, size_t *n_out, size_t *n_ids_out)
 {
-    vki_mutex_lock(&session->model->lock);
-    const vki_chat chat = session->chat;
-    vki_mutex_unlock(&session->model->lock);
+    vki_chat chat = {0};
+    if (session) {
+        vki_mutex_lock(&session->model->lock);
+        chat = session->chat;
+        vki_mutex_unlock(&session->model->lock);
+    }
     *n_out = chat.n;
     if (n_ids_out) *n_ids_out = chat.n_ids;
     return chat.messages;

@@ -198,6 +198,8 @@ vklm_status vki_model_check_room(const vklm_device *device, const vki_gguf *gguf
                                  vklm_error *error);
 
 /* ---- load.c ---- */
+/* The caller's params as far as they go, checked, and the file that they name. */
+vklm_status vki_model_params(const vklm_model_params *params, vklm_error *error, vklm_model_params *own, vki_input *input);
 /* All device memory that a model takes but its weights'; and, giving back, theirs too. It runs on a device that only
  * counts as well: memory that the host sees may be written, nothing may be submitted or compiled. */
 vklm_status vki_model_take_memory(vklm_model *model, vklm_error *error);

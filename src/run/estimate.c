@@ -229,9 +229,8 @@ vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_params *mo
     if (n_sessions > MAX_SESSIONS)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "%u sessions are more than %d", n_sessions, MAX_SESSIONS);
     vklm_model_params own;
-    TRY(vki_params(&own, sizeof own, model, "vklm_model_params", error));
-    const vki_input input = {own.path, own.sources, own.n_sources};
-    TRY(vki_input_check(&input, "a model", error));
+    vki_input input;
+    TRY(vki_model_params(model, error, &own, &input));
     vki_host host;
     vki_host_init(&host, device ? &device->host.allocator : NULL, NULL);
     vki_gguf gguf;

@@ -73,6 +73,8 @@ static bool next_event(vklm_session *session, vklm_event *event_out)
 
 bool vklm_session_next_event(vklm_session *session, vklm_event *event_out)
 {
+    *event_out = (vklm_event){.kind = VKLM_EVENT_NONE};
+    if (!session) return false;
     vki_mutex_lock(&session->model->lock);
     const bool taken = next_event(session, event_out);
     vki_mutex_unlock(&session->model->lock);

@@ -235,17 +235,25 @@ static vklm_status load(load_state *l, vklm_error *error)
     return VKLM_OK;
 }
 
+vklm_status vki_model_params(const vklm_model_params *params, vklm_error *error, vklm_model_params *own, vki_input *input)
+{
+    TRY(vki_params(own, sizeof *own, params, "vklm_model_params", error));
+    *input = (vki_input){own->path, own->sources, own->n_sources};
+    if (own->precision != VKLM_PRECISION_DEFAULT && own->precision != VKLM_PRECISION_HIGH)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT, "precision is %d: neither DEFAULT nor HIGH", (int)own->precision);
+    return vki_input_check(input, "a model", error);
+}
+
 vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params, vklm_error *error,
                             vklm_model **model_out)
 {
     vki_error_clear(error);
     if (model_out) *model_out = NULL;
     vklm_model_params own;
-    TRY(vki_params(&own, sizeof own, params, "vklm_model_params", error));
-    const vki_input input = {own.path, own.sources, own.n_sources};
+    vki_input input;
     if (!device || !model_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a model needs a device and a place to go");
-    TRY(vki_input_check(&input, "a model", error));
+    TRY(vki_model_params(params, error, &own, &input));
     TRY(vki_device_usable(device, error));
     vklm_model *model;
     TRY(vki_alloc(&device->host, 1, sizeof *model, error, &model));

@@ -20,16 +20,13 @@ vklm_status vki_session_read_params(vklm_session *session, const vklm_session_pa
     static const uint32_t default_context = 4096;
     const uint32_t trained = model->weights.hparams.context_length;
     session->context = params->context ? params->context : (uint32_t)vki_min(trained, default_context);
-    session->chunk = params->chunk ? params->chunk : VKI_MAX_CHUNK;
+    session->chunk = params->chunk ? (uint32_t)vki_min(params->chunk, VKI_MAX_CHUNK) : VKI_MAX_CHUNK;
     session->kv_type = params->kv;
     session->ids_only = params->ids_only || !model->vocab;
     if (session->context > trained)
         return vki_fail(error, VKLM_INVALID_ARGUMENT,
                         "a context of %u is more than the model's %u tokens: ask for %u or fewer",
                         session->context, trained, trained);
-    if (session->chunk > VKI_MAX_CHUNK)
-        return vki_fail(error, VKLM_INVALID_ARGUMENT, "a chunk of %u is more than %d tokens", session->chunk,
-                        VKI_MAX_CHUNK);
     if (params->kv != VKLM_KV_F16 && params->kv != VKLM_KV_F32)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "kv is %d: neither VKLM_KV_F16 nor VKLM_KV_F32",
                         (int)params->kv);
@@ -210,6 +207,8 @@ vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids
 
 const vklm_token *vklm_session_ids(const vklm_session *session, size_t *n_out)
 {
+    *n_out = 0;
+    if (!session) return NULL;
     vki_mutex_lock(&session->model->lock);
     const vklm_token *ids = session->ids;
     *n_out = session->n_ids;
@@ -287,7 +286,7 @@ vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_par
 
 void vklm_session_cancel(vklm_session *session)
 {
-    atomic_store_explicit(&session->cancelled, true, memory_order_relaxed);
+    if (session) atomic_store_explicit(&session->cancelled, true, memory_order_relaxed);
 }
 
 static void end(vklm_session *session, vklm_event done)
@@ -359,6 +358,8 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
 
 void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out)
 {
+    *stats_out = (vklm_session_stats){0};
+    if (!session) return;
     vki_mutex_lock(&session->model->lock);
     *stats_out = session->stats;
     stats_out->context_used = (uint32_t)session->n_ids;
