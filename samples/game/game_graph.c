@@ -54,7 +54,7 @@ frame_time graph_mean(const graph *graph, size_t first)
 
 /* ---- The picture ---------------------------------------------------------------------------------- */
 
-static const uint32_t scene_rgb = 0x4FB8C4, rest_rgb = 0xF2B35E, ink_rgb = 0xE6ECF5, dim_rgb = 0x9AA8BE;
+static const uint32_t scene_rgb = 0x4FB8C4, rest_rgb = 0xF2B35E, ink_rgb = 0xE6ECF5, back_rgb = 0x060A18;
 
 /* What the top of the graph stands for: the next of 1, 2, 5 times a power of ten above what is common. Slower
  * frames are cut off there. */
@@ -85,7 +85,9 @@ static void draw_mark(canvas *canvas, text *text, rect at, float size, float ms,
     const int len = snprintf(label, sizeof label, "%g ms", (double)ms);
     const float y = at.y + at.height * (1 - ms / top);
     canvas_box(canvas, (rect){at.x, y, at.width, 1}, 0, colour_of(ink_rgb, 0.22f));
-    text_draw(text, canvas, at.x + 2, y + 1, size, colour_of(dim_rgb, 1), label, (size_t)len);
+    const float wide = text_width(text, size, label, (size_t)len) + 6, high = text_height(text, size);
+    canvas_box(canvas, (rect){at.x, y + 1, wide, high}, 3, colour_of(back_rgb, 0.72f));
+    text_draw(text, canvas, at.x + 3, y + 1, size, colour_of(ink_rgb, 1), label, (size_t)len);
 }
 
 static float draw_key(canvas *canvas, text *text, float x, float y, float size, uint32_t rgb, const char *label)
@@ -100,7 +102,7 @@ void graph_draw(const graph *graph, canvas *canvas, text *text, rect at, float s
     const size_t first = graph->n_times - count;
     const float size = scale * 14 < 10 ? 10 : scale * 14, pad = 10 * scale;
     const float top = choose_top(1.1 * graph_percentile(graph, first, 0.95));
-    canvas_box(canvas, at, 8 * scale, colour_of(0x060A18, 0.62f));
+    canvas_box(canvas, at, 8 * scale, colour_of(back_rgb, 0.62f));
 
     char label[96];
     snprintf(label, sizeof label, "Frame time: median %.1f ms, p99 %.1f ms", graph_percentile(graph, first, 0.5),
