@@ -77,7 +77,7 @@ START_TEST(a_device_compiles_from_its_folder)
         .struct_size = sizeof(vklm_device_params), .shader_dir = VKLM_SOURCE_DIR "/shaders"});
     vki_pipelines pipelines;
     vki_pipelines_init(&pipelines, device);
-    const vki_pipeline_key key = {.shader = "advance", .spec = {32}, .n_spec = 1};
+    const vki_pipeline_key key = {.shader = "sample", .spec = {32}, .n_spec = 1};
     const vki_pipeline *pipeline;
     CHECK_OK(vki_pipeline_get(&pipelines, &key, &error, &pipeline));
     vki_pipelines_free(&pipelines);
@@ -86,7 +86,7 @@ START_TEST(a_device_compiles_from_its_folder)
         &(vklm_device_params){.struct_size = sizeof(vklm_device_params), .shader_dir = folder});
     vki_pipelines_init(&pipelines, device);
     CHECK_FAILS(vki_pipeline_get(&pipelines, &key, &error, &pipeline), VKLM_IO_ERROR,
-                "advance.comp");
+                "sample.comp");
     vki_pipelines_free(&pipelines);
     vklm_device_destroy(&device);
 }

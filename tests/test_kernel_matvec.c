@@ -156,12 +156,11 @@ static void check_gate(kernel_fixture *f, vki_format format, uint32_t rows, uint
 static void check_parts(const kernel_fixture *f, const float *logits, uint32_t rows, const float *parts)
 {
     for (uint32_t first = 0; first < rows; first += BLOCK, parts += 2) {
-        uint32_t id = ref_argmax(logits + first, vki_min(BLOCK, rows - first)), found;
-        if (id != UINT32_MAX) id += first;
+        const uint32_t n = (uint32_t)vki_min(BLOCK, rows - first), id = ref_argmax(logits + first, n);
+        uint32_t found;
         memcpy(&found, &parts[1], sizeof found);
-        const float largest = id == UINT32_MAX ? -INFINITY : logits[id];
-        ck_assert_msg(found == id && (id == UINT32_MAX || parts[0] == largest),
-                      "%s: the largest from %u on is %u, not %u", f->name, first, found, id);
+        const bool right = id == UINT32_MAX ? parts[0] == INFINITY : found == first + id && parts[0] == logits[found];
+        ck_assert_msg(right, "%s: the largest from %u on is %u, not %u", f->name, first, found, first + id);
     }
 }
 
@@ -183,11 +182,10 @@ static void check_logits(kernel_fixture *f, vki_format format, uint32_t rows, ui
     plan(f, &p);
     fixture_check_writes(f, operand_range(&y, 0, rows));
     fixture_check_writes(f, operand_range(&parts, 0, n_parts * 2));
-    CHECK_OK(vki_advance(&f->kernels,
-                         &(vki_advance_args){.logits = y.span, .n_vocab = rows, .greedy = true,
-                                             .state = state_address, .ring = ring->address,
-                                             .partial = parts.span.address, .parts = n_parts},
-                         &error));
+    CHECK_OK(vki_sample(&f->kernels,
+                        &(vki_sample_args){.logits = y.span, .n_vocab = rows, .state = state_address,
+                                           .ring = ring->address, .partial = parts.span.address, .has_parts = true},
+                        &error));
     fixture_check_reads(f, operand_range(&parts, 0, n_parts * 2));
     fixture_run(f);
     if (!odd) fixture_compare_columns(f, &y, 0, rows, sums_of(f, &p, &p.m, p.bias), sum_bound);

@@ -220,115 +220,6 @@ START_TEST(rope_turns_q_and_k_and_fills_the_cache)
 }
 END_TEST
 
-/* ---- The end of a step ----------------------------------------------------------------------- */
-
-typedef enum logits_kind {
-    RANDOM,
-    ALL_EQUAL,
-    TWO_LARGEST,
-    FIRST_LARGEST,
-    LAST_LARGEST,
-    SOME_NAN,
-    SOME_MINUS_INFINITY,
-    PLUS_INFINITY,
-    NO_NUMBER,
-    LOGITS_KINDS,
-} logits_kind;
-
-static void make_logits(kernel_fixture *f, logits_kind kind, float *logits, uint32_t n)
-{
-    const uint32_t a = fixture_below(f, n), b = fixture_below(f, n);
-    switch (kind) {
-    case ALL_EQUAL:
-        for (uint32_t i = 0; i < n; i++) logits[i] = -7;
-        break;
-    case TWO_LARGEST: logits[a] = logits[b] = 3; break;
-    case FIRST_LARGEST: logits[0] = 2; break;
-    case LAST_LARGEST: logits[n - 1] = 2; break;
-    case SOME_NAN:
-        for (uint32_t i = 0; i < n; i++) logits[i] = fixture_below(f, 3) ? NAN : logits[i];
-        break;
-    case SOME_MINUS_INFINITY:
-        for (uint32_t i = 0; i < n; i++) logits[i] = i % 3 ? -INFINITY : logits[i] - 1e30f;
-        break;
-    case PLUS_INFINITY: logits[a] = INFINITY; break;
-    case NO_NUMBER:
-        for (uint32_t i = 0; i < n; i++) logits[i] = fixture_below(f, 2) ? NAN : -INFINITY;
-        break;
-    default: break;
-    }
-}
-
-/* Rows begin at these steps: the ring's ends, and where the counter itself wraps. */
-static const uint32_t steps[VKI_MAX_BATCH] = {0, 1, 14, 15, 16, 17, 1000, UINT32_MAX};
-
-static void check_advance(kernel_fixture *f, uint32_t n_vocab, uint32_t rows, uint32_t kinds,
-                          bool greedy)
-{
-    const uint32_t stride = (uint32_t)vki_round_up(n_vocab, 32) + 32;
-    const operand logits = fixture_input(f, rows, n_vocab, stride, stride);
-    struct row_state *state, before[VKI_MAX_BATCH + 1];
-    const uint64_t state_address = fixture_state(f, rows + 1, &state);
-    const vki_buffer *ring = fixture_buffer(f, VKI_RING_STEPS * VKI_MAX_BATCH * 4);
-    const vki_buffer *partial = fixture_buffer(f, rows * VKI_ARGMAX_GROUPS * 8ull);
-    memset(ring->mapped, 0xab, ring->size_bytes);
-    uint32_t expected_ring[VKI_RING_STEPS][VKI_MAX_BATCH];
-    memcpy(expected_ring, ring->mapped, sizeof expected_ring);
-    for (uint32_t row = 0; row <= rows; row++)
-        state[row] = before[row] = (struct row_state){.pages = 77,
-                                                      .token = 5,
-                                                      .position = 255 + row,
-                                                      .step = steps[row % VKI_MAX_BATCH],
-                                                      .pad0 = 9};
-    for (uint32_t row = 0; row < rows; row++) {
-        float *at = logits.at + (size_t)row * stride;
-        make_logits(f, (logits_kind)((kinds + row) % LOGITS_KINDS), at, n_vocab);
-        if (greedy) before[row].token = ref_argmax(at, n_vocab);
-        if (greedy) expected_ring[before[row].step % VKI_RING_STEPS][row] = before[row].token;
-        before[row].position++;
-        before[row].step++;
-    }
-    const vki_advance_args args = {.logits = logits.span,
-                                   .n_vocab = n_vocab,
-                                   .state = state_address,
-                                   .partial = partial->address,
-                                   .ring = ring->address,
-                                   .greedy = greedy};
-    CHECK_OK(vki_advance(&f->kernels, &args, &error));
-    const vki_range parts = vki_range_of(partial->address, partial->size_bytes);
-    if (greedy) fixture_check_reads(f, operand_range(&logits, 0, n_vocab));
-    if (greedy) fixture_check_reads(f, parts);
-    if (greedy) fixture_check_writes(f, parts);
-    fixture_check_writes(f, vki_range_of(state_address, rows * sizeof *state));
-    if (greedy) fixture_check_writes(f, vki_range_of(ring->address, ring->size_bytes));
-    fixture_run(f);
-    for (uint32_t row = 0; row <= rows && test_results_count(); row++)
-        ck_assert_msg(memcmp(&state[row], &before[row], sizeof *state) == 0,
-                      "greedy %d, vocabulary %u, row %u of %u, kind %u: token %u, not %u", greedy,
-                      n_vocab, row, rows, (kinds + row) % LOGITS_KINDS, state[row].token,
-                      before[row].token);
-    if (test_results_count()) ck_assert_mem_eq(ring->mapped, expected_ring, sizeof expected_ring);
-    fixture_drop(f);
-}
-
-START_TEST(a_step_ends_with_the_largest_logit)
-{
-    static const uint32_t sizes[] = {1, 31, 33, 49152, 262144};
-    kernel_fixture f;
-    fixture_open(&f, (kernel_tuning)_i);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const uint32_t few = sizes[i] < 1000 ? LOGITS_KINDS : 2;
-        for (uint32_t kinds = 0; kinds < few; kinds++)
-            check_advance(&f, sizes[i], VKI_MAX_BATCH, kinds, true);
-        check_advance(&f, sizes[i], 1, TWO_LARGEST, true);
-        check_advance(&f, sizes[i], 3, LAST_LARGEST, true);
-    }
-    check_advance(&f, 100, VKI_MAX_BATCH, 0, false);
-    check_advance(&f, 100, 1, 0, false);
-    fixture_close(&f);
-}
-END_TEST
-
 /* ---- Tuning ---------------------------------------------------------------------------------- */
 
 static bool is_power_of_two(uint32_t n)
@@ -447,8 +338,7 @@ static vklm_status plan_everything(vki_kernels *kernels)
     TRY(vki_rope(kernels, &(vki_rope_args){.heads = heads, .qkv = x, .q = x}, &error));
     TRY(vki_attention(kernels, &(vki_attention_args){.heads = heads, .q = x, .out = x, .splits = 2},
                       &error));
-    return vki_advance(kernels, &(vki_advance_args){.logits = x, .n_vocab = 32, .greedy = true},
-                       &error);
+    return vki_sample(kernels, &(vki_sample_args){.logits = x, .n_vocab = 32}, &error);
 }
 
 START_TEST(every_failed_allocation_is_reported)
@@ -471,7 +361,7 @@ START_TEST(every_failed_allocation_is_reported)
         status = plan_everything(&kernels);
         ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
         if (status == VKLM_OK)
-            ck_assert_uint_eq(plan.n, 8); /* attention and advance are two each */
+            ck_assert_uint_eq(plan.n, 8); /* attention and sampling are two each */
         allocations_left = INT32_MAX;
         vki_plan_free(&plan);
         vki_pipelines_free(&pipelines);
@@ -488,7 +378,6 @@ int main(void)
     tcase_set_timeout(c, 0);
     tcase_add_loop_test(c, norms_are_right_for_any_width, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, rope_turns_q_and_k_and_fills_the_cache, 0, KERNEL_TUNINGS);
-    tcase_add_loop_test(c, a_step_ends_with_the_largest_logit, 0, KERNEL_TUNINGS);
     suite_add_tcase(suite, c);
     c = tcase_create("tuning");
     tcase_add_test(c, tuning_is_sound_for_every_subgroup_size);

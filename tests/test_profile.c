@@ -99,7 +99,7 @@ START_TEST(a_decode_step_is_five_dispatches_a_layer_and_three)
         }
     }
     ck_assert_str_eq(s->names[s->n - 2], "head");
-    ck_assert_str_eq(s->names[s->n - 1], "advance");
+    ck_assert_str_eq(s->names[s->n - 1], "sample");
     free(s);
 }
 END_TEST

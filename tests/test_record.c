@@ -1,4 +1,4 @@
-/* test_record.c - pipelines, recordings and the queue, with a shader that counts: advance.comp
+/* test_record.c - pipelines, recordings and the queue, with a shader that counts: sample.comp
  * without a token to draw adds 1 to a row's position and step. Lost barriers or dispatches show. */
 #include "support/gpu.h"
 
@@ -23,8 +23,8 @@ enum { N_ROWS = 3 };
 
 static void add_count(counter *c, uint32_t local_size)
 {
-    const vki_pipeline_key key = {.shader = "advance", .spec = {local_size}, .n_spec = 1};
-    const struct advance_push push = {
+    const vki_pipeline_key key = {.shader = "sample", .spec = {local_size}, .n_spec = 1};
+    const struct sample_push push = {
         .state = c->state.address, .ring_steps = 1, .ring_rows = 1};
     vki_dispatch dispatch = {
         .name = "count",
@@ -192,7 +192,7 @@ START_TEST(pipelines_are_made_once_for_a_key)
     vki_pipelines pipelines;
     vki_pipelines_init(&pipelines, device);
     const vki_pipeline *first, *other;
-    vki_pipeline_key key = {.shader = "advance", .spec = {64, 5}, .n_spec = 1};
+    vki_pipeline_key key = {.shader = "sample", .spec = {64, 5}, .n_spec = 1};
     CHECK_OK(vki_pipeline_get(&pipelines, &key, &error, &first));
     key.spec[1] = 6; /* not in use */
     CHECK_OK(vki_pipeline_get(&pipelines, &key, &error, &other));

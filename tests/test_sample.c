@@ -7,15 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/sample.h"
+#include "support/exact_sampling.h"
 #include "support/gpu.h"
-
-enum { MAX_TOKENS = 64 };
 
 static vklm_error error;
 static vki_host host;
 static vki_sampler sampler;
 static size_t n_live;
+static uint32_t n_draws;
 static bool fail_allocations;
 
 static void *counting_realloc(void *user, void *pointer, size_t size)
@@ -43,17 +42,12 @@ static void tear_down(void)
     ck_assert_uint_eq(n_live, 0);
 }
 
-/* Everything off: a draw from the softmax of the logits. */
-static vklm_sampling plain(void)
-{
-    return (vklm_sampling){.temperature = 1, .top_k = -1, .top_p = 1, .min_p = -1, .repeat_penalty = 1,
-                           .repeat_last_n = -1, .seed = 1};
-}
-
+/* A random number more; the sampler alone would take the same for every history of one length. */
 static vklm_token draw(const float *logits, uint32_t n, const vklm_token *history, size_t n_history)
 {
     vklm_token id = -1;
-    CHECK_OK(vki_sampler_draw(&sampler, logits, n, history, n_history, &error, &id));
+    const double random = vki_random_at(sampler.params.seed, n_draws++);
+    CHECK_OK(vki_sampler_pick(&sampler, logits, n, history, n_history, random, &error, &id));
     ck_assert_int_ge(id, 0);
     ck_assert_int_lt(id, (int)n);
     return id;
@@ -69,86 +63,17 @@ static uint64_t drawable(vklm_sampling params, const float *logits, uint32_t n)
     return mask;
 }
 
-/* ---- The exact distribution ------------------------------------------------------------------------ */
-
-static void penalise_exactly(const vklm_sampling *params, const vklm_token *history, size_t n_history,
-                             double *logits, uint32_t n)
-{
-    for (uint32_t id = 0; id < n; id++) {
-        double count = 0;
-        for (size_t i = 0; i < n_history; i++) {
-            const bool seen = params->repeat_last_n < 0 || n_history - i <= (size_t)params->repeat_last_n;
-            count += seen && history[i] == (vklm_token)id;
-        }
-        if (count == 0) continue;
-        const double r = (double)params->repeat_penalty;
-        logits[id] = logits[id] > 0 ? logits[id] / r : logits[id] * r;
-        logits[id] -= count * (double)params->frequency_penalty + (double)params->presence_penalty;
-    }
-}
-
-/* How many of the sorted probabilities top_k, top_p and min_p leave, each after the one before. */
-static size_t count_left(const vklm_sampling *params, const double *p, size_t n)
-{
-    if (params->top_k > 0 && (size_t)params->top_k < n) n = (size_t)params->top_k;
-    double total = 0, sum = 0;
-    for (size_t i = 0; i < n; i++) total += p[i];
-    if (params->top_p < 1) {
-        size_t kept = 0;
-        while (kept < n && (kept == 0 || sum / total < (double)params->top_p)) sum += p[kept++];
-        n = kept;
-    }
-    while (params->min_p > 0 && n > 1 && p[n - 1] < (double)params->min_p * p[0]) n--;
-    return n;
-}
-
-/* Probabilities of all tokens. */
-static void exact(const vklm_sampling *params, const float *logits, uint32_t n, const vklm_token *history,
-                  size_t n_history, double *probability)
-{
-    double penalised[MAX_TOKENS], p[MAX_TOKENS], total = 0;
-    uint32_t order[MAX_TOKENS];
-    for (uint32_t i = 0; i < n; i++) penalised[i] = (double)logits[i];
-    penalise_exactly(params, history, n_history, penalised, n);
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t at = i;
-        for (; at > 0 && penalised[i] > penalised[order[at - 1]]; at--) order[at] = order[at - 1];
-        order[at] = i;
-    }
-    for (uint32_t i = 0; i < n; i++) p[i] = exp(penalised[order[i]] - penalised[order[0]]);
-    const size_t left = count_left(params, p, n);
-    for (size_t i = 0; i < left; i++) total += p[i] = pow(p[i], 1 / (double)params->temperature);
-    for (uint32_t i = 0; i < n; i++) probability[order[i]] = i < left ? p[i] / total : 0;
-}
-
-/* Draws often; the counts' chi-square statistic must lie within five deviations of its mean. */
+/* Draws often. */
 static void check_distribution(const vklm_sampling *params, const float *logits, uint32_t n,
                                const vklm_token *history, size_t n_history)
 {
     enum { DRAWS = 20000 };
-    double probability[MAX_TOKENS];
-    uint32_t counts[MAX_TOKENS] = {0};
-    exact(params, logits, n, history, n_history, probability);
+    double probability[EXACT_MOST_TOKENS];
+    uint32_t counts[EXACT_MOST_TOKENS] = {0};
+    exact_probabilities(params, logits, n, history, n_history, probability);
     vki_sampler_start(&sampler, &host, params);
     for (int i = 0; i < DRAWS; i++) counts[draw(logits, n, history, n_history)]++;
-    double chi = 0, freedom = -1, rare_expected = 0, rare_count = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const double expected = probability[i] * DRAWS;
-        if (expected == 0) ck_assert_msg(counts[i] == 0, "token %u was drawn, and is cut", i);
-        if (expected < 10) { /* too few for the statistic: one class of all */
-            rare_expected += expected;
-            rare_count += counts[i];
-            continue;
-        }
-        chi += pow(counts[i] - expected, 2) / expected;
-        freedom++;
-    }
-    if (rare_expected >= 10) {
-        chi += pow(rare_count - rare_expected, 2) / rare_expected;
-        freedom++;
-    }
-    ck_assert_msg(chi <= freedom + 5 * sqrt(2 * freedom), "chi-square %.1f with %.0f degrees of freedom", chi,
-                  freedom);
+    exact_check_counts(probability, counts, n, DRAWS);
 }
 
 /* ---- One step at a time ------------------------------------------------------------------------------ */
@@ -156,11 +81,10 @@ static void check_distribution(const vklm_sampling *params, const float *logits,
 START_TEST(greedy_takes_the_likeliest_and_of_equals_the_lowest_id)
 {
     const float logits[] = {-3, 2, 5, -1, 5, 5, 0};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.temperature = -1;
     vki_sampler_start(&sampler, &host, &params);
     for (int i = 0; i < 5; i++) ck_assert_int_eq(draw(logits, 7, NULL, 0), 2);
-    ck_assert_uint_eq(sampler.state, params.seed); /* no random number was used */
     const vklm_token history[] = {2};
     params.presence_penalty = 0.25f;
     vki_sampler_start(&sampler, &host, &params);
@@ -171,7 +95,7 @@ END_TEST
 START_TEST(top_k_keeps_exactly_k_and_of_equals_the_lowest_ids)
 {
     const float logits[] = {1, 3, 2, 3, 2, 2, 0};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     const struct { int32_t k; uint64_t left; } cases[] = {
         {1, 0x02}, {2, 0x0a}, {3, 0x0e}, {4, 0x1e}, {5, 0x3e}, {6, 0x3f}, {7, 0x7f}, {100, 0x7f}, {-1, 0x7f},
     };
@@ -186,7 +110,7 @@ START_TEST(top_p_keeps_the_token_that_crosses)
 {
     /* probabilities 1/2, 1/4, 1/8, 1/8 in the order of ids 2, 0, 3, 1 */
     const float ln2 = logf(2), logits[] = {-2 * ln2, -3 * ln2, -ln2, -3 * ln2};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     const struct { float p; uint64_t left; } cases[] = {
         {1e-30f, 0x4}, {0.49f, 0x4}, {0.51f, 0x5}, {0.74f, 0x5}, {0.76f, 0x7}, {0.874f, 0x7},
         {0.876f, 0xf}, {0.9999f, 0xf}, {1, 0xf}, {2, 0xf},
@@ -206,7 +130,7 @@ END_TEST
 START_TEST(min_p_keeps_what_is_near_the_largest)
 {
     const float logits[] = {logf(0.2f), logf(0.4f), logf(0.1f), logf(0.2f), logf(0.1f)};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     const struct { float p; uint64_t left; } cases[] = {
         {1, 0x02}, {0.51f, 0x02}, {0.49f, 0x0b}, {0.26f, 0x0b}, {0.24f, 0x1f}, {1e-30f, 0x1f}, {-1, 0x1f},
     };
@@ -223,7 +147,7 @@ END_TEST
 START_TEST(temperature_is_last_and_changes_no_cut)
 {
     const float logits[] = {4, 3, 2, 1, 0, -1, -2};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.top_p = 0.9f;
     const uint64_t left = drawable(params, logits, 7);
     ck_assert_uint_eq(left, 0x7); /* 0.633 + 0.233 + 0.086; scaled first, all would be alike and six left */
@@ -237,7 +161,7 @@ START_TEST(penalties_come_before_the_cuts)
 {
     const float logits[] = {4, 3, 2, 1};
     const vklm_token history[] = {0};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.top_k = 1;
     params.presence_penalty = 1.5f; /* 4 becomes 2.5 */
     vki_sampler_start(&sampler, &host, &params);
@@ -251,8 +175,8 @@ END_TEST
 static void check_penalised(const vklm_sampling *params, const float *logits, uint32_t n,
                             const vklm_token *history, size_t n_history, const double *expected)
 {
-    double probability[MAX_TOKENS];
-    exact(params, logits, n, history, n_history, probability);
+    double probability[EXACT_MOST_TOKENS];
+    exact_probabilities(params, logits, n, history, n_history, probability);
     for (uint32_t i = 1; i < n; i++)
         ck_assert_double_eq_tol(log(probability[i] / probability[0]), expected[i] - expected[0], 1e-5);
     check_distribution(params, logits, n, history, n_history);
@@ -262,7 +186,7 @@ START_TEST(the_repeat_penalty_knows_the_sign_and_counts_a_token_once)
 {
     const float logits[] = {0.5f, 1, -1, 0, 0.75f};
     const vklm_token history[] = {1, 2, 2, 3, 1, 1, 2};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.repeat_penalty = 2;
     check_penalised(&params, logits, 5, history, 7, (double[]){0.5, 0.5, -2, 0, 0.75});
     params.repeat_penalty = 0.5f; /* asks for repetition */
@@ -274,7 +198,7 @@ START_TEST(frequency_counts_occurrences_and_presence_does_not)
 {
     const float logits[] = {0, 0.5f, 1, -0.5f};
     const vklm_token history[] = {1, 2, 2, 3, 1, 2};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.frequency_penalty = 0.25f;
     check_penalised(&params, logits, 4, history, 6, (double[]){0, 0, 0.25, -0.75});
     params.frequency_penalty = 0;
@@ -292,7 +216,7 @@ START_TEST(the_window_is_the_last_tokens)
 {
     const float logits[] = {0, 0, 0, 0};
     const vklm_token history[] = {1, 1, 2, 3, 3};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.frequency_penalty = 0.5f;
     const struct { int32_t last_n; double logits[4]; } cases[] = {
         {1, {0, 0, 0, -0.5}}, {2, {0, 0, 0, -1}}, {3, {0, 0, -0.5, -1}}, {4, {0, -0.5, -0.5, -1}},
@@ -310,7 +234,7 @@ START_TEST(ids_outside_the_vocabulary_are_no_trouble_to_the_penalties)
 {
     const float logits[] = {0, 0, 0};
     const vklm_token history[] = {-1, 3, 1, INT32_MAX, INT32_MIN, 1000};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.presence_penalty = 1;
     params.frequency_penalty = 0.5f;
     params.repeat_penalty = 1.25f;
@@ -364,11 +288,11 @@ START_TEST(selection_in_a_large_vocabulary_equals_a_full_sort)
     for (uint32_t levels = 3; levels <= 3000; levels *= 30) {
         for (uint32_t i = 0; i < VOCAB; i++) {
             logits[i] = (float)((i * 2654435761u >> 8) % levels);
-            sorted[i] = (vki_candidate){logits[i], (vklm_token)i};
+            sorted[i] = (vki_candidate){logits[i], (vklm_token)i, 0};
         }
         qsort(sorted, VOCAB, sizeof *sorted, by_logit);
         for (size_t k = 0; k < sizeof ks / sizeof *ks; k++) {
-            vklm_sampling params = plain();
+            vklm_sampling params = exact_plain();
             params.top_k = ks[k];
             params.temperature = 1e30f;
             vki_sampler_start(&sampler, &host, &params);
@@ -376,7 +300,7 @@ START_TEST(selection_in_a_large_vocabulary_equals_a_full_sort)
             memset(drawn, 0, VOCAB);
             int n_drawn = 0;
             for (int32_t i = 0; i < ks[k]; i++) allowed[sorted[i].id] = true;
-            for (int i = 0; i < (ks[k] > 100 ? 5 : 300); i++) {
+            for (int i = 0; i < (ks[k] > 100 ? 5 : 500); i++) {
                 const vklm_token id = draw(logits, VOCAB, NULL, 0);
                 ck_assert(allowed[id]);
                 n_drawn += !drawn[id];
@@ -392,28 +316,97 @@ START_TEST(selection_in_a_large_vocabulary_equals_a_full_sort)
 }
 END_TEST
 
-START_TEST(equal_seeds_draw_alike_and_others_do_not)
+START_TEST(a_seed_and_a_position_make_the_draw)
 {
-    float logits[MAX_TOKENS] = {0};
-    vki_sampler other = {0};
-    vklm_sampling params = plain();
+    float logits[EXACT_MOST_TOKENS] = {0};
+    const vklm_token history[32] = {0};
+    vklm_sampling params = exact_plain();
+    vklm_token first[32], id;
+    int n_equal = 0, n_other_seed = 0;
     vki_sampler_start(&sampler, &host, &params);
-    vki_sampler_start(&other, &host, &params);
-    vklm_token first[32];
-    for (int i = 0; i < 32; i++) { /* in turn: neither disturbs the other */
-        vklm_token id;
-        first[i] = draw(logits, MAX_TOKENS, NULL, 0);
-        CHECK_OK(vki_sampler_draw(&other, logits, MAX_TOKENS, NULL, 0, &error, &id));
+    for (size_t i = 0; i < 32; i++) {
+        CHECK_OK(vki_sampler_draw(&sampler, logits, EXACT_MOST_TOKENS, history, i, &error, &first[i]));
+        n_equal += i > 0 && first[i] == first[0];
+    }
+    ck_assert_int_lt(n_equal, 8);
+    for (size_t i = 32; i-- > 0;) { /* in any order */
+        CHECK_OK(vki_sampler_draw(&sampler, logits, EXACT_MOST_TOKENS, history, i, &error, &id));
         ck_assert_int_eq(id, first[i]);
     }
-    vki_sampler_free(&other);
-    vki_sampler_start(&sampler, &host, &params);
-    for (int i = 0; i < 32; i++) ck_assert_int_eq(draw(logits, MAX_TOKENS, NULL, 0), first[i]);
-    int n_equal = 0;
     params.seed = 2;
     vki_sampler_start(&sampler, &host, &params);
-    for (int i = 0; i < 32; i++) n_equal += draw(logits, MAX_TOKENS, NULL, 0) == first[i];
-    ck_assert_int_lt(n_equal, 8);
+    for (size_t i = 0; i < 32; i++) {
+        CHECK_OK(vki_sampler_draw(&sampler, logits, EXACT_MOST_TOKENS, history, i, &error, &id));
+        n_other_seed += id == first[i];
+    }
+    ck_assert_int_lt(n_other_seed, 8);
+}
+END_TEST
+
+/* ---- Bias ---------------------------------------------------------------------------------------------------- */
+
+static void set_bias(const vklm_sampling *params, const vklm_logit_bias *bias, size_t n, uint32_t n_vocab)
+{
+    vki_sampler_start(&sampler, &host, params);
+    CHECK_OK(vki_sampler_set_bias(&sampler, bias, n, n_vocab, &error));
+}
+
+START_TEST(a_bias_is_added_before_everything)
+{
+    const float logits[] = {1, 4, 2, 3};
+    const vklm_token history[] = {2};
+    vklm_sampling params = exact_plain();
+    params.temperature = -1;
+    set_bias(&params, (vklm_logit_bias[]){{2, 1.5f}, {0, 2}, {2, 1}}, 3, 4);
+    ck_assert_int_eq(draw(logits, 4, NULL, 0), 2); /* both of token 2 count: 4.5 */
+    params.repeat_penalty = 1.5f; /* of what the bias made */
+    set_bias(&params, (vklm_logit_bias[]){{2, 2.5f}}, 1, 4);
+    ck_assert_int_eq(draw(logits, 4, history, 1), 1);
+    params.repeat_penalty = 1.1f;
+    set_bias(&params, (vklm_logit_bias[]){{2, 2.5f}}, 1, 4);
+    ck_assert_int_eq(draw(logits, 4, history, 1), 2);
+    vki_sampler_start(&sampler, &host, &params); /* forgets it */
+    ck_assert_int_eq(draw(logits, 4, NULL, 0), 1);
+}
+END_TEST
+
+START_TEST(a_banned_token_is_never_drawn)
+{
+    const float logits[] = {1, 4, 2, 3};
+    const vklm_token history[] = {1, 0};
+    for (int forms = 0; forms < 8; forms++) {
+        vklm_sampling params = exact_plain();
+        params.temperature = forms & 1 ? -1 : 3e38f;
+        params.top_k = forms & 2 ? 4 : -1;
+        if (forms & 4) { /* neither a penalty nor another's calls it back */
+            params.repeat_penalty = FLT_MAX;
+            params.presence_penalty = FLT_MAX;
+        }
+        set_bias(&params, (vklm_logit_bias[]){{1, -INFINITY}, {3, 5}, {3, -INFINITY}, {2, -INFINITY}}, 4, 4);
+        for (int i = 0; i < 50; i++) ck_assert_int_eq(draw(logits, 4, history, 2), 0);
+    }
+}
+END_TEST
+
+START_TEST(biases_out_of_range_are_refused)
+{
+    const vklm_sampling params = exact_plain();
+    const struct { vklm_logit_bias bias; const char *text; } cases[] = {
+        {{-1, 1}, "id -1"}, {{3, 1}, "id 3"}, {{INT32_MAX, 1}, "vocabulary of 3"}, {{1, NAN}, "nan"},
+        {{2, INFINITY}, "inf"},
+    };
+    vki_sampler_start(&sampler, &host, &params);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_FAILS(vki_sampler_set_bias(&sampler, &cases[i].bias, 1, 3, &error), VKLM_INVALID_ARGUMENT,
+                    cases[i].text);
+    CHECK_FAILS(vki_sampler_set_bias(&sampler, NULL, 1, 3, &error), VKLM_INVALID_ARGUMENT, "no pointer");
+    const vklm_logit_bias all[] = {{0, -INFINITY}, {1, -INFINITY}, {1, -INFINITY}, {2, -INFINITY}};
+    CHECK_FAILS(vki_sampler_set_bias(&sampler, all, 4, 3, &error), VKLM_INVALID_ARGUMENT, "bans all 3");
+    CHECK_OK(vki_sampler_set_bias(&sampler, all, 3, 3, &error));
+    fail_allocations = true;
+    vki_sampler_free(&sampler);
+    vki_sampler_start(&sampler, &host, &params);
+    CHECK_FAILS(vki_sampler_set_bias(&sampler, all, 3, 3, &error), VKLM_OUT_OF_MEMORY, "no memory");
 }
 END_TEST
 
@@ -473,9 +466,9 @@ END_TEST
 START_TEST(parameters_out_of_range_are_refused)
 {
     const struct { vklm_sampling asked; const char *text; } cases[] = {
-        {{.temperature = NAN}, "finite"}, {{.temperature = INFINITY}, "finite"}, {{.top_p = NAN}, "finite"},
-        {{.min_p = -INFINITY}, "finite"}, {{.repeat_penalty = NAN}, "finite"},
-        {{.presence_penalty = INFINITY}, "finite"}, {{.frequency_penalty = NAN}, "finite"},
+        {{.temperature = NAN}, "temperature"}, {{.temperature = INFINITY}, "temperature"}, {{.top_p = NAN}, "top_p"},
+        {{.min_p = -INFINITY}, "min_p"}, {{.repeat_penalty = NAN}, "repeat_penalty"},
+        {{.presence_penalty = INFINITY}, "presence"}, {{.frequency_penalty = NAN}, "frequency"},
         {{.repeat_penalty = -1}, "repeat_penalty"}, {{.top_p = -0.5f}, "top_p"}, {{.min_p = 1.5f}, "min_p"},
     };
     const vklm_sampling nothing = {0};
@@ -487,7 +480,7 @@ START_TEST(parameters_out_of_range_are_refused)
         if (cases[i].asked.presence_penalty != 0 || cases[i].asked.frequency_penalty != 0) continue;
         CHECK_FAILS(vki_sampling_resolve(&nothing, &cases[i].asked, &error, &s), VKLM_INVALID_ARGUMENT,
                     cases[i].text);
-        const vklm_sampling asked = plain();
+        const vklm_sampling asked = exact_plain();
         CHECK_OK(vki_sampling_resolve(&asked, &cases[i].asked, &error, &s));
     }
 }
@@ -503,7 +496,7 @@ START_TEST(logits_that_are_not_numbers_are_refused_in_every_form)
             float logits[] = {1, 2, 3};
             logits[at] = bad[b];
             for (int greedy = 0; greedy < 2; greedy++) {
-                vklm_sampling params = plain();
+                vklm_sampling params = exact_plain();
                 if (greedy) params.temperature = -1;
                 vki_sampler_start(&sampler, &host, &params);
                 vklm_token id = 0;
@@ -535,7 +528,7 @@ END_TEST
 START_TEST(cold_is_greedy_and_hot_is_even)
 {
     const float logits[] = {1, 1.001f, 0.5f, -30};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.temperature = 1e-9f;
     vki_sampler_start(&sampler, &host, &params);
     for (int i = 0; i < 100; i++) ck_assert_int_eq(draw(logits, 4, NULL, 0), 1);
@@ -551,7 +544,7 @@ END_TEST
 START_TEST(logits_of_any_size_can_be_drawn_from)
 {
     const float logits[] = {3e38f, -3e38f, 0, 3e38f};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     ck_assert_uint_eq(drawable(params, logits, 4), 0x9);
     check_distribution(&params, logits, 4, NULL, 0);
     params.top_p = 0.99f;
@@ -576,7 +569,7 @@ START_TEST(penalties_of_any_size_leave_a_token)
         }
     }
     /* Tokens that are so raised, or spared, are the ones. */
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     params.frequency_penalty = -FLT_MAX;
     vki_sampler_start(&sampler, &host, &params);
     for (int i = 0; i < 20; i++) ck_assert_int_ne(draw(logits, 3, history + 1, 3), 0);
@@ -589,7 +582,7 @@ END_TEST
 START_TEST(a_failed_allocation_is_a_status_and_the_next_draw_works)
 {
     const float logits[] = {1, 2};
-    vklm_sampling params = plain();
+    vklm_sampling params = exact_plain();
     vki_sampler_start(&sampler, &host, &params);
     vklm_token id = 0;
     fail_allocations = true;
@@ -612,7 +605,8 @@ int main(void)
         frequency_counts_occurrences_and_presence_does_not, the_window_is_the_last_tokens,
         ids_outside_the_vocabulary_are_no_trouble_to_the_penalties,
         many_draws_follow_the_exact_distribution, selection_in_a_large_vocabulary_equals_a_full_sort,
-        equal_seeds_draw_alike_and_others_do_not, a_zero_means_the_files_recommendation_else_the_default,
+        a_seed_and_a_position_make_the_draw, a_bias_is_added_before_everything, a_banned_token_is_never_drawn,
+        biases_out_of_range_are_refused, a_zero_means_the_files_recommendation_else_the_default,
         without_a_seed_every_generation_draws_anew, parameters_out_of_range_are_refused,
         logits_that_are_not_numbers_are_refused_in_every_form, a_vocabulary_of_one_token_has_one_answer,
         cold_is_greedy_and_hot_is_even, logits_of_any_size_can_be_drawn_from,

@@ -374,8 +374,10 @@ VKLM_API const vklm_vocab *vklm_model_vocab(const vklm_model *model);
 
 /* ---- Session ------------------------------------------------------------------------------------ */
 
-/* How the next token is drawn. Order: penalties, top_k, top_p, min_p, temperature, draw. A zero
- * means the model file's recommendation (general.sampling.*) where it has one, else the default. */
+/* How the next token is drawn. Order: bias, penalties, top_k, top_p, min_p, temperature, draw. A zero
+ * means the model file's recommendation (general.sampling.*) where it has one, else the default. The random
+ * number that draws a token depends on the seed and the token's position alone: a generation that was cut in two goes
+ * on as one would have. */
 typedef struct vklm_sampling {
     float temperature;       /* default 0.8; negative: greedy, the likeliest token, lowest id on ties */
     int32_t top_k;           /* default 40; negative: off */
@@ -387,6 +389,12 @@ typedef struct vklm_sampling {
     int32_t repeat_last_n;   /* default 64; negative: the whole context */
     uint64_t seed;           /* 0: from the operating system */
 } vklm_sampling;
+
+/* Added to a token's logit before everything else: any finite number; -INFINITY bans the token. */
+typedef struct vklm_logit_bias {
+    vklm_token id; /* of the vocabulary; one that stands in an array twice gets the sum */
+    float bias;
+} vklm_logit_bias;
 
 typedef enum vklm_kv_type { VKLM_KV_F16, VKLM_KV_F32 } vklm_kv_type;
 
@@ -541,11 +549,30 @@ typedef struct vklm_generate_params {
                                digested, which the last is not. Until they are taken, the model's
                                sessions stand still */
     vklm_sampling sampling;
+    const vklm_logit_bias *bias;
+    size_t n_bias;
+    /* End the generation with VKLM_DONE_STOP: strings of valid UTF-8, terminated, 1 to 255 bytes, wherever they come
+     * up in the generated text, within tokens and across; the first to be complete counts, of several the longest.
+     * No TOKEN event has text of a string that completes: what may become one is held back until it is decided. The
+     * history holds all that was generated, the tokens that spell the string and what the last of them has behind it.
+     * Not for sessions without text. */
+    const char *const *stop;
+    size_t n_stop;
+    const vklm_token *stop_ids; /* the same by token, which is in the history, but not in text */
+    size_t n_stop_ids;
+    /* Draws tokens in the library's place; sampling and bias then mean nothing. Called within vklm_model_step and
+     * vklm_session_wait_event, on the thread that steps: logits [n_vocab], valid during the call; history: all ids so
+     * far. It returns an id of the vocabulary (another ends the generation with INVALID_ARGUMENT) and may not call the
+     * library for this model, but vklm_session_cancel. Costs a row of logits read back and a submit for each token. */
+    vklm_token (*sample)(void *user, const float *logits, uint32_t n_vocab, const vklm_token *history,
+                         size_t n_history);
+    void *sample_user;
 } vklm_generate_params;
 
 /* Arms the session: steps digest what is pending, then generate. Does not compute and does not
- * block. Events of an earlier generation that were not taken are dropped. INVALID_ARGUMENT: nothing in
- * the history, or a generation is already running. */
+ * block. Tokens are drawn on the device, but for want_logits and for a sampler of the caller's. Events of an earlier
+ * generation that were not taken are dropped. INVALID_ARGUMENT: nothing in the history, a generation is
+ * already running, or a parameter is out of its range; the text names it. OUT_OF_MEMORY. */
 VKLM_API vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params,
                                            vklm_error *error);
 
@@ -566,6 +593,7 @@ typedef enum vklm_done_reason {
     VKLM_DONE_CONTEXT_FULL, /* no room for another token */
     VKLM_DONE_CANCELLED,
     VKLM_DONE_ERROR,        /* `status`; the history is kept, what was not digested stays pending */
+    VKLM_DONE_STOP,         /* a stop string or stop id: `stop` and `id` */
 } vklm_done_reason;
 
 typedef struct vklm_event {
@@ -575,11 +603,12 @@ typedef struct vklm_event {
     vklm_token id;
     uint32_t position, n_done, n_total;
     const char *text;    /* whole UTF-8 characters, not terminated; valid until the next call on the
-                            session. With DONE: what was held back of a character
-                            that never became whole (U+FFFD), or, with reason ERROR, the sentence of
-                            the failure */
+                            session. With DONE: what was held back, as it might have become a stop string, and
+                            of a character that never became whole (U+FFFD); or, with reason ERROR, the sentence
+                            of the failure */
     size_t text_len;
     const float *logits; /* same life */
+    int32_t stop;        /* with reason STOP: which of the params' stop strings; -1: the stop id `id` */
 } vklm_event;
 
 /* Advances all sessions of the model: takes what the device has finished, submits what comes next. Up to eight

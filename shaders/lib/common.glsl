@@ -17,6 +17,10 @@
 
 const uint KV_PAGE_KEYS = 256;
 const float LOWEST = -3.402823466e38; // stands for "none yet": no infinities, no inf - inf
+const float INFINITY = 1.0 / 0.0;
+
+// By the bits: compilers may take it that numbers are finite.
+bool is_finite(float x) { return (floatBitsToUint(x) & 0x7f800000u) != 0x7f800000u; }
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer InUvec4 { uvec4 v; };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer InUvec2 { uvec2 v; };

@@ -12,7 +12,8 @@
 //                   q rotated, scaled, to y; k and v to the cache
 //           ADD     y (the residual stream) += sums; next = gain * y, next_squares = its squares by block
 //           GATE    next = act(sums of weights) * sums of the second matrix
-//           LOGITS  y = sums; next = (largest, its id) of each block, lowest id on ties
+//           LOGITS  y = sums; next = (largest, its id) of each block, lowest id on ties; a sum that is no finite
+//                   number counts as infinite
 //           BRANCH  y = sums, next_squares = its squares by block: for join.comp
 // in:  weights [rows] planes, x and state and table and bias and gain, read
 // out: as above; what the next matvec reads is int8 where NEXT_INT8, else f32 (next of LOGITS: uvec2 [blocks])
@@ -278,8 +279,9 @@ void finish_logits(uint column, uint row, bool writes, float sums[ROWS])
     [[unroll]] for (uint r = 0; r < ROWS; r++) {
         if (row + r >= pc.first + pc.rows) continue;
         if (writes) store_float(pc.y, (column * pc.place + row + r) * 4u, sums[r]);
-        if (sums[r] > best) {
-            best = sums[r];
+        const float value = is_finite(sums[r]) ? sums[r] : INFINITY;
+        if (value > best) {
+            best = value;
             id = row + r;
         }
     }

@@ -24,7 +24,24 @@ struct row_state {
     UINT token;
     UINT position;
     UINT step;      // counts decode steps; picks the slot of the token ring
-    UINT pad0, pad1, pad2;
+    UINT pad;
+    ADDRESS sampling; // of a struct sampling, or 0: the largest logit is drawn
+};
+
+// How the device draws tokens of a sequence: written by the host, in memory that both see. 80 bytes.
+struct sampling {
+    ADDRESS history;           // u32 [n_history]: the token of each position, where window is not 0
+    ADDRESS counts;            // u32 [n_vocab], scratch: likewise
+    ADDRESS bias;              // uvec2 [n_bias]: id and f32, each id once
+    UINT seed_low, seed_high;
+    UINT n_history, n_bias;
+    UINT window;               // so many of the last tokens are penalised; 0: none
+    UINT top_k;                // 0: all
+    UINT top_p;                // in parts of 2^32; 0: off
+    FLOAT log_min_p;           // at most 0; -FLT_MAX: off
+    FLOAT inverse_temperature; // 0: greedy
+    FLOAT repeat, inverse_repeat, presence, frequency;
+    UINT offset;               // of random numbers, to the number of tokens before
 };
 
 // x[row] = scale * row `token` of the matrix's rows first_row .. first_row + rows - 1. With `next`, what a
@@ -119,16 +136,18 @@ struct attention_merge_push {
     UINT pad; // a struct with 8-byte members is a multiple of 8
 };
 
-// partial[row][group] = (largest logit, its id) of one part of the row's logits.
+// partial[row][part] = (largest logit, its id) of each 32 of the row's logits.
 struct argmax_push {
     ADDRESS logits, partial;
-    UINT n_vocab, stride, groups;
+    UINT n_vocab, stride, parts;
+    UINT pad;
 };
 
-// The end of a step: token and position of every row move on, the token goes into the ring.
-struct advance_push {
-    ADDRESS state, partial, ring;
-    UINT groups;  // 0: the host draws; only the position moves
+// The end of a step: a token is drawn for every row and goes into state and ring, and the row moves on.
+struct sample_push {
+    ADDRESS state, logits, partial, ring;
+    UINT n_vocab, stride;
+    UINT parts;   // 0: the host draws; only the position moves
     UINT ring_steps, ring_rows;
     UINT pad;
 };

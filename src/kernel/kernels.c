@@ -1,4 +1,4 @@
-/* kernels.c - embedding, norms and the end of a step: shapes in, dispatches out; and what all kernels share.
+/* kernels.c - embedding and norms: shapes in, dispatches out; and what all kernels share.
  *
  * Each function fills the push struct that its shader declares (shaders/lib/push.h), names what it
  * reads and writes for the barriers, and states bytes and operations for slicing and profiles.
@@ -147,52 +147,5 @@ vklm_status vki_norm(vki_kernels *kernels, const vki_norm_args *args, vklm_error
         .epsilon = args->epsilon,
     };
     TRY(vki_find_pipeline(kernels, "norm", spec, 2, error, &dispatch.pipeline));
-    return vki_append(kernels, &dispatch, &push, sizeof push, error);
-}
-
-static vklm_status argmax(vki_kernels *kernels, const vki_advance_args *args, vki_range partial,
-                          vklm_error *error)
-{
-    const uint32_t local = kernels->tuning.argmax_local;
-    const uint32_t spec[] = {local, vki_one_subgroup(kernels, local)};
-    vki_dispatch dispatch = {
-        .name = "argmax",
-        .grid = {VKI_ARGMAX_GROUPS, args->logits.rows, 1},
-        .n_reads = 1, .reads = {vki_span_range(args->logits)},
-        .n_writes = 1, .writes = {partial},
-        .cost_bytes = (uint64_t)args->logits.rows * args->n_vocab * 4,
-    };
-    const struct argmax_push push = {
-        .logits = args->logits.address, .partial = args->partial, .n_vocab = args->n_vocab,
-        .stride = args->logits.stride, .groups = VKI_ARGMAX_GROUPS,
-    };
-    TRY(vki_find_pipeline(kernels, "argmax", spec, 2, error, &dispatch.pipeline));
-    return vki_append(kernels, &dispatch, &push, sizeof push, error);
-}
-
-vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm_error *error)
-{
-    const uint32_t rows = args->logits.rows;
-    assert(rows <= VKI_MAX_BATCH);
-    const uint32_t parts = args->parts ? args->parts : VKI_ARGMAX_GROUPS;
-    const vki_range partial = vki_range_of(args->partial, (uint64_t)rows * parts * 8);
-    if (args->greedy && !args->parts) TRY(argmax(kernels, args, partial, error));
-    const uint32_t local = kernels->tuning.argmax_local;
-    const uint32_t spec[] = {local, vki_one_subgroup(kernels, local)};
-    vki_dispatch dispatch = {
-        .name = "advance",
-        .grid = {rows, 1, 1},
-        .n_reads = args->greedy, .reads = {partial},
-        .n_writes = 2,
-        .writes = {vki_range_of(args->state, (uint64_t)rows * VKI_ROW_STATE_BYTES),
-                   vki_range_of(args->ring, VKI_RING_STEPS * VKI_MAX_BATCH * 4)},
-        .cost_bytes = (uint64_t)rows * parts * 8,
-    };
-    const struct advance_push push = {
-        .state = args->state, .partial = args->partial, .ring = args->ring,
-        .groups = args->greedy ? parts : 0, .ring_steps = VKI_RING_STEPS,
-        .ring_rows = VKI_MAX_BATCH,
-    };
-    TRY(vki_find_pipeline(kernels, "advance", spec, 2, error, &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }

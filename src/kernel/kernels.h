@@ -190,17 +190,22 @@ uint64_t vki_attention_scratch(const vki_heads *heads, uint32_t rows, uint32_t s
  * for long. */
 uint32_t vki_attention_splits(const vki_kernels *kernels, uint32_t keys);
 
-/* The greedy end of a step: per row the largest of logits [rows][stride], lowest id on ties, into
- * state and ring; then every row moves on by one position. greedy false: rows only move on.
- * partial: rows * VKI_ARGMAX_GROUPS * 8 bytes. ring: u32 [VKI_RING_STEPS][VKI_MAX_BATCH]. */
-typedef struct vki_advance_args {
+/* The end of a step: a token for each row of logits [rows][stride], by the struct sampling (shaders/lib/push.h) that
+ * its state names, into state, ring and history; then every row moves on by one position. Bias and penalties change
+ * logits and parts in place. A row with a logit that is no finite number gets the token UINT32_MAX.
+ * partial: rows * vki_sample_parts * 8 bytes: of each 32 logits the largest and its id, made by the head already
+ * (has_parts) or here. ring: u32 [VKI_RING_STEPS][VKI_MAX_BATCH]. */
+typedef struct vki_sample_args {
     vki_span logits;
     uint32_t n_vocab;
     uint64_t state, partial, ring;
-    bool greedy;
-    uint32_t parts; /* made by the head already, in `partial` of each row; 0: made here */
-} vki_advance_args;
-enum { VKI_ARGMAX_GROUPS = 32, VKI_RING_STEPS = 16, VKI_MAX_BATCH = 8 };
-vklm_status vki_advance(vki_kernels *kernels, const vki_advance_args *args, vklm_error *error);
+    bool has_parts;
+} vki_sample_args;
+enum { VKI_RING_STEPS = 16, VKI_MAX_BATCH = 8 };
+vklm_status vki_sample(vki_kernels *kernels, const vki_sample_args *args, vklm_error *error);
+static inline uint32_t vki_sample_parts(uint32_t n_vocab)
+{
+    return (n_vocab + 31) / 32;
+}
 
 #endif

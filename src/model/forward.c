@@ -99,7 +99,7 @@ vklm_status vki_activations_init(vki_activations *activations, vklm_device *devi
     *activations = (vki_activations){.device = device, .rows = rows};
     const vki_heads heads = heads_of(hparams, false);
     const uint64_t partial = vki_max(vki_attention_scratch(&heads, rows, splits),
-                                     VKI_MAX_BATCH * vki_max(VKI_ARGMAX_GROUPS, vki_logit_parts(hparams)) * 8);
+                                     VKI_MAX_BATCH * 8ull * vki_logit_parts(hparams));
     /* one block; each of the seven parts may be rounded up */
     vki_pool_init(&activations->pool, device, "the activations",
                   rows * vki_activation_row_bytes(hparams) + partial + 7 * VKI_PLANE_ALIGNMENT);
@@ -133,6 +133,12 @@ void vki_state_write(vki_activations *activations, uint32_t row, uint64_t pages,
     const struct row_state state = {
         .pages = pages, .token = (uint32_t)token, .position = position, .step = step};
     memcpy(activations->state.mapped + (size_t)row * sizeof state, &state, sizeof state);
+}
+
+void vki_state_sampling(vki_activations *activations, uint32_t row, uint64_t sampling)
+{
+    struct row_state *state = (struct row_state *)(void *)activations->state.mapped + row;
+    state->sampling = sampling;
 }
 
 /* All rows of one of the activations. */

@@ -36,6 +36,9 @@ uint64_t vki_activation_row_bytes(const vki_hparams *hparams);
 void vki_state_write(vki_activations *activations, uint32_t row, uint64_t pages, vklm_token token,
                      uint32_t position, uint32_t step);
 
+/* The address of the struct sampling by which the device draws the row's tokens; 0, as after vki_state_write: greedy. */
+void vki_state_sampling(vki_activations *activations, uint32_t row, uint64_t sampling);
+
 typedef struct vki_pass {
     const vki_weights *weights;
     const vki_activations *activations;
@@ -70,7 +73,7 @@ vklm_status vki_forward_rows_head(const vki_pass *pass, uint32_t first, vki_span
 /* How many parts vki_forward_rows_head makes of a row. */
 static inline uint32_t vki_logit_parts(const vki_hparams *hparams)
 {
-    return (hparams->n_vocab + 31) / 32;
+    return vki_sample_parts(hparams->n_vocab);
 }
 
 #endif

@@ -18,14 +18,14 @@ void vki_kv_pool_free(vki_kv_pool *pool)
     vki_pool_free(&pool->slices);
 }
 
-vklm_status vki_kv_init(vki_kv *kv, vki_kv_pool *pool, uint32_t context, vklm_error *error)
+vklm_status vki_kv_init(vki_kv *kv, vki_kv_pool *pool, uint32_t context, uint64_t more_bytes, vklm_error *error)
 {
     *kv = (vki_kv){.pool = pool, .max_pages = vki_kv_pages_of(context)};
     vklm_device *device = pool->slices.device;
     vklm_status status;
     TRY_OR_FAIL(vki_alloc(&device->host, kv->max_pages, sizeof *kv->pages, error, &kv->pages));
-    TRY_OR_FAIL(vki_buffer_create(device, VKI_MEMORY_SHARED, (uint64_t)kv->max_pages * 8, "the KV page table", error,
-                                  &kv->table));
+    TRY_OR_FAIL(vki_buffer_create(device, VKI_MEMORY_SHARED, (uint64_t)kv->max_pages * 8 + more_bytes,
+                                  "the KV page table", error, &kv->table));
     return VKLM_OK;
 fail:
     vki_kv_free(kv);

@@ -28,7 +28,7 @@ typedef struct vki_kv_pool {
 
 typedef struct vki_kv {
     vki_kv_pool *pool;     /* borrowed */
-    vki_buffer table;      /* owned: u64 [max_pages] */
+    vki_buffer table;      /* owned, shared: u64 [max_pages], and more_bytes */
     vki_kv_page **pages;   /* owned array of counted pages */
     uint32_t n_pages, max_pages;
     uint32_t n_kept;       /* positions from here on are yet to be written, or may be written again */
@@ -50,8 +50,8 @@ static inline uint64_t vki_kv_page_bytes(const vki_hparams *h, bool f32)
     return (uint64_t)heads.layer_bytes * h->n_layer;
 }
 
-/* An empty cache for up to `context` positions. Allocates the table only. */
-vklm_status vki_kv_init(vki_kv *kv, vki_kv_pool *pool, uint32_t context, vklm_error *error);
+/* An empty cache for up to `context` positions. Allocates the table only, with so many bytes behind it for the owner. */
+vklm_status vki_kv_init(vki_kv *kv, vki_kv_pool *pool, uint32_t context, uint64_t more_bytes, vklm_error *error);
 
 /* Nothing in flight may use it. Safe on a zeroed kv. */
 void vki_kv_free(vki_kv *kv);

@@ -1,7 +1,7 @@
 /* decode.c - one token at a time for up to VKI_MAX_BATCH sessions: a step is recorded once per form and replayed by
  * one submit.
  *
- * Where the device draws (greedy, nobody wants logits) the step's last kernel writes the tokens and moves the
+ * Where the device draws (which it does unless somebody wants logits) the step's last kernel writes the tokens and moves the
  * rows' states on, so the host submits the next step before it has seen them. Otherwise the head writes logits into
  * host memory, the host draws and writes the states anew. A row's token is the same in every batch: the kernels
  * give it the bits it has alone, the number of its attention's splits included, which is by its own keys. A form
@@ -25,30 +25,28 @@ vklm_status vki_step_plan(vklm_model *model, const vki_step *step, vklm_error *e
     };
     const uint64_t parts = model->decode.partial;
     vki_span logits = vki_span_rows(model->logits, 0, step->rows);
-    if (!step->greedy) logits.address = model->host_logits.address;
+    if (!step->on_device) logits.address = model->host_logits.address;
     vki_plan_clear(&model->plan);
     model->kernels.plan = &model->plan;
     if (model->rows_fit) {
         TRY(vki_forward_rows(&pass, error));
-        TRY(vki_forward_rows_head(&pass, 0, logits, step->greedy ? parts : 0, error));
+        TRY(vki_forward_rows_head(&pass, 0, logits, step->on_device ? parts : 0, error));
     } else {
         TRY(vki_forward_layers(&pass, error));
         TRY(vki_forward_head(&pass, 0, logits, error));
     }
-    if (!step->greedy) return VKLM_OK;
-    return vki_advance(&model->kernels,
-                       &(vki_advance_args){.logits = logits, .n_vocab = h->n_vocab,
-                                           .state = model->decode.state.address, .partial = parts,
-                                           .parts = model->rows_fit ? vki_logit_parts(h) : 0,
-                                           .ring = model->ring.address, .greedy = true},
-                       error);
+    if (!step->on_device) return VKLM_OK;
+    return vki_sample(&model->kernels,
+                      &(vki_sample_args){.logits = logits, .n_vocab = h->n_vocab, .state = model->decode.state.address,
+                                         .partial = parts, .has_parts = model->rows_fit, .ring = model->ring.address},
+                      error);
 }
 
 /* The form's step into a recording that is not in flight, in units of about unit_cost; 0: in one. */
 static vklm_status record_step(vklm_model *model, vki_decode_form *form, vki_recording *recording, uint64_t unit_cost,
                                vklm_error *error)
 {
-    const vki_step step = {form->rows, form->splits * model->kernels.tuning.split_keys, form->kv_f32, form->greedy};
+    const vki_step step = {form->rows, form->splits * model->kernels.tuning.split_keys, form->kv_f32, form->on_device};
     TRY(vki_step_plan(model, &step, error));
     form->cost = vki_plan_cost(&model->plan);
     if (!recording->device) {
@@ -80,11 +78,11 @@ void vki_form_free(vki_decode_form *form)
 static vklm_status find_form(vklm_model *model, uint32_t keys, vklm_error *error, size_t *index)
 {
     const vki_batch *batch = &model->batch;
-    const vki_decode_form wanted = {.rows = batch->n_rows, .greedy = batch->greedy, .kv_f32 = batch->kv_f32,
+    const vki_decode_form wanted = {.rows = batch->n_rows, .on_device = batch->on_device, .kv_f32 = batch->kv_f32,
                                     .splits = vki_attention_splits(&model->kernels, keys)};
     for (*index = 0; *index < model->n_forms; ++*index) {
         const vki_decode_form *form = &model->forms[*index];
-        if (form->rows == wanted.rows && form->greedy == wanted.greedy && form->kv_f32 == wanted.kv_f32 &&
+        if (form->rows == wanted.rows && form->on_device == wanted.on_device && form->kv_f32 == wanted.kv_f32 &&
             form->splits == wanted.splits)
             return VKLM_OK;
     }
@@ -99,13 +97,6 @@ static vklm_status find_form(vklm_model *model, uint32_t keys, vklm_error *error
 
 /* ---- Who is in the batch --------------------------------------------------------------------------- */
 
-bool vki_session_device_draws(const vklm_session *session)
-{
-    const vklm_sampling *s = &session->sampler.params;
-    return s->temperature < 0 && !session->params.want_logits && s->repeat_penalty == 1 &&
-           s->presence_penalty == 0 && s->frequency_penalty == 0;
-}
-
 /* A model whose steps take the long way has no kernels that give a row the same bits in every batch. */
 static uint32_t most_rows(const vklm_model *model)
 {
@@ -114,7 +105,7 @@ static uint32_t most_rows(const vklm_model *model)
 
 static bool fits_batch(const vki_batch *batch, const vklm_session *session)
 {
-    return batch->n_rows == 0 || (batch->greedy == vki_session_device_draws(session) &&
+    return batch->n_rows == 0 || (batch->on_device == vki_session_device_draws(session) &&
                                   batch->kv_f32 == (session->kv_type == VKLM_KV_F32));
 }
 
@@ -156,8 +147,13 @@ static vklm_status add_row(vklm_model *model, vklm_session *session, vklm_error 
 {
     vki_batch *batch = &model->batch;
     session->turn = model->turn;
+    uint64_t sampling;
     TRY(vki_rows_place(session, &model->decode, batch->n_rows, 1, error));
-    batch->greedy = vki_session_device_draws(session);
+    batch->on_device = vki_session_device_draws(session);
+    if (batch->on_device) {
+        TRY(vki_session_sampling(session, error, &sampling));
+        vki_state_sampling(&model->decode, batch->n_rows, sampling);
+    }
     batch->kv_f32 = session->kv_type == VKLM_KV_F32;
     batch->rows[batch->n_rows++] = session;
     return VKLM_OK;
@@ -185,7 +181,7 @@ vklm_status vki_batch_begin(vklm_model *model, vklm_error *error)
 static bool all_want_step(const vki_batch *batch)
 {
     const uint32_t ahead = batch->steps_submitted - batch->steps_taken;
-    if (!batch->greedy && ahead > 0) return false;
+    if (!batch->on_device && ahead > 0) return false;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const vklm_session *s = batch->rows[r];
         if (vki_session_cancelled(s) || s->n_ids + ahead >= s->context) return false;
@@ -219,7 +215,7 @@ static vklm_status reserve_step(vklm_model *model, vklm_error *error, uint32_t *
         const uint32_t own = (uint32_t)s->n_ids + batch->steps_submitted - batch->steps_taken;
         model->blamed = s;
         TRY(vki_session_reserve(s, own, error));
-        if (!batch->greedy && batch->steps_submitted > 0)
+        if (!batch->on_device && batch->steps_submitted > 0)
             TRY(vki_rows_place(s, &model->decode, r, 1, error)); /* the token that the host drew */
         *keys = (uint32_t)vki_max(*keys, own);
     }
@@ -277,21 +273,6 @@ vklm_status vki_batch_submit(vklm_model *model, const vki_room *room, vklm_error
 
 /* ---- Tokens ---------------------------------------------------------------------------------------- */
 
-const float *vki_host_logits(const vklm_model *model, bool prompt, uint32_t row)
-{
-    const size_t at = (row + (prompt ? VKI_MAX_BATCH : 0)) * (size_t)model->logits.stride;
-    return (const float *)(const void *)model->host_logits.mapped + at;
-}
-
-vklm_status vki_draw(vklm_session *session, bool prompt, uint32_t row, vklm_error *error)
-{
-    const vklm_model *model = session->model;
-    vklm_token id;
-    TRY(vki_sampler_draw(&session->sampler, vki_host_logits(model, prompt, row), model->weights.hparams.n_vocab,
-                         session->ids, session->n_ids, error, &id));
-    return vki_session_accept(session, id, error);
-}
-
 /* What the step brought a session. */
 static vklm_status take_row(vklm_model *model, vklm_session *session, uint32_t row, uint32_t slot, vklm_error *error)
 {
@@ -299,7 +280,7 @@ static vklm_status take_row(vklm_model *model, vklm_session *session, uint32_t r
     session->n_cached = session->n_ids;
     if (session->n_drawn == 0) /* it digested the prompt's last token */
         TRY(vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_PROGRESS, .n_done = n, .n_total = n}, error));
-    if (model->batch.greedy) {
+    if (model->batch.on_device) {
         uint32_t id;
         memcpy(&id, model->ring.mapped + ((size_t)slot * VKI_MAX_BATCH + row) * 4, sizeof id);
         return vki_session_accept(session, (vklm_token)id, error);

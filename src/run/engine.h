@@ -8,7 +8,7 @@
  *
  * load.c    vklm_model: load, pipelines, buffers       session.c  history, generations
  * prefill.c chunks and logit rows                      events.c   events, and the blocking form
- * decode.c  batches, recorded steps                    sample.c   drawing a token on the host
+ * decode.c  batches, recorded steps                    draw.c     who draws tokens; sampler.c  and how
  * step.c    what is submitted when                      worker.c   a thread that steps
  * cache.c   caches dropped for space, pages shared     conversation.c  messages, and what does not fit
  * save.c    sessions as bytes, and back               estimate.c  what a load and sessions take
@@ -22,7 +22,8 @@
 #include "gpu/record.h"
 #include "model/forward.h"
 #include "model/kv.h"
-#include "run/sample.h"
+#include "run/sampler.h"
+#include "run/stop.h"
 #include "text/utf8.h"
 #include "text/vocab.h"
 
@@ -38,7 +39,7 @@ enum {
 /* A decode step recorded once: the same dispatches serve every token of a batch until the form changes. */
 typedef struct vki_decode_form {
     uint32_t rows;
-    bool greedy;               /* the device draws; else logits go to the host */
+    bool on_device;            /* the device draws; else logits go to the host */
     bool kv_f32;
     uint32_t splits;
     uint64_t cost;
@@ -68,7 +69,7 @@ typedef struct vki_job {
 typedef struct vki_batch {
     vklm_session *rows[VKI_MAX_BATCH]; /* borrowed; NULL once it gave up: the row runs on in what is in flight */
     uint32_t n_rows;           /* 0: no batch */
-    bool greedy, kv_f32;       /* what the sessions have in common */
+    bool on_device, kv_f32;    /* what the sessions have in common */
     bool broken;               /* a session left */
     uint32_t steps_submitted, steps_taken;
     size_t form, next_unit;    /* of a step that is submitted in slices: its form, the next unit; 0: there is none */
@@ -171,6 +172,10 @@ struct vklm_session {
     uint64_t turn, missed;     /* its last one, and the last that it had to miss; who waits longest has the next */
     vklm_generate_params params;
     vki_sampler sampler;
+    vki_buffer bias;           /* owned: the sampler's, as the device reads it; made when needed */
+    vki_buffer token_counts;   /* owned: u32 [V], scratch of the device's penalties; likewise */
+    vki_stops stops;
+    uint64_t drawn_from;       /* tokens before this generation */
     uint32_t n_drawn;          /* tokens of this generation */
     atomic_bool cancelled;
     vki_utf8_stream utf8;
@@ -260,8 +265,10 @@ vklm_status vki_history_check(const vklm_session *session, size_t n_kept, const 
 /* ---- events.c ---- */
 /* Queues an event without text. */
 vklm_status vki_session_event(vklm_session *session, const vklm_event *event, vklm_error *error);
-/* The token that is next in the history; as much of its text as makes whole characters goes with it. */
-vklm_status vki_session_token_event(vklm_session *session, vklm_token id, const vki_string *text, vklm_error *error);
+/* The token that is next in the history; as much of its text goes with it as makes whole characters and cannot become
+ * a stop string. *stop: which one it completes, or -1. */
+vklm_status vki_session_token_event(vklm_session *session, vklm_token id, const vki_string *text, vklm_error *error,
+                                    int32_t *stop);
 /* Whether LOGITS events of any session wait to be taken: host_logits, which they point to, must not be
  * written. */
 bool vki_logits_wait(const vklm_model *model);
@@ -295,9 +302,9 @@ typedef struct vki_chunk {
 vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t first, uint32_t rows,
                            vklm_error *error);
 /* The plan of a chunk's layers; and, added to model->plan, of the logits of `group` of its rows from `row` on:
- * greedy: the device draws from them, else they go to the host. */
+ * on_device: the device draws from them, else they go to the host. */
 vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error *error);
-vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool greedy,
+vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool on_device,
                             vklm_error *error);
 /* Begins a chunk where a session waits for one, or the logits that are due: records it. room: what it may take, for
  * the size of chunk and units. */
@@ -308,12 +315,10 @@ vklm_status vki_job_submit(vklm_model *model, const vki_room *room, vklm_error *
 vklm_status vki_job_take(vklm_model *model, vklm_error *error);
 
 /* ---- decode.c: the batch ---- */
-/* Greedy without penalties, and nobody wants logits: the device can draw. The sessions of a batch agree in this. */
-bool vki_session_device_draws(const vklm_session *session);
 /* What one decode step is made of: rows that see up to `keys` keys. */
 typedef struct vki_step {
     uint32_t rows, keys;
-    bool kv_f32, greedy;
+    bool kv_f32, on_device;
 } vki_step;
 vklm_status vki_step_plan(vklm_model *model, const vki_step *step, vklm_error *error);
 void vki_form_free(vki_decode_form *form);
@@ -324,6 +329,15 @@ bool vki_batch_has_more(const vklm_model *model);
 vklm_status vki_batch_submit(vklm_model *model, const vki_room *room, vklm_error *error, bool *submitted);
 /* The oldest submit has finished; `ends`: and with it a step. */
 vklm_status vki_batch_take(vklm_model *model, bool ends, vklm_error *error);
+
+/* ---- draw.c ---- */
+/* Nobody wants logits. The sessions of a batch agree in this. */
+bool vki_session_device_draws(const vklm_session *session);
+/* What that takes behind the cache's page table; a bias and penalties take more. */
+uint64_t vki_sampling_bytes(const vklm_session *session);
+/* How the device is to draw the tokens behind the history: the address for vki_state_sampling. Nothing in flight works
+ * for the session. */
+vklm_status vki_session_sampling(vklm_session *session, vklm_error *error, uint64_t *address);
 /* Logits for the host: row `row` of the last step, or of the prompt's group. */
 const float *vki_host_logits(const vklm_model *model, bool prompt, uint32_t row);
 /* Draws from them and accepts. */

@@ -20,15 +20,19 @@ static vklm_status reserve_event(vklm_session *session, size_t text_bytes, vklm_
     return vki_grow(host, session->text_len + text_bytes, 1, error, &session->text, &session->text_capacity);
 }
 
-vklm_status vki_session_token_event(vklm_session *session, vklm_token id, const vki_string *text, vklm_error *error)
+vklm_status vki_session_token_event(vklm_session *session, vklm_token id, const vki_string *text, vklm_error *error,
+                                    int32_t *stop)
 {
-    TRY(reserve_event(session, VKI_TEXT_ROOM(text->len), error));
+    TRY(reserve_event(session, VKI_TEXT_ROOM(text->len) + VKI_STOP_BYTES, error));
+    char *out = session->text + session->text_len;
+    vki_stops *stops = &session->stops;
+    memcpy(out, stops->held, stops->n_held);
+    const size_t n_new = vki_utf8_push(&session->utf8, text->text, text->len, out + stops->n_held);
     vki_queued_event *queued = &session->events[session->n_events++];
     session->model->n_news++;
     queued->text_at = session->text_len;
-    queued->event = (vklm_event){
-        .kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids,
-        .text_len = vki_utf8_push(&session->utf8, text->text, text->len, session->text + session->text_len)};
+    queued->event = (vklm_event){.kind = VKLM_EVENT_TOKEN, .id = id, .position = (uint32_t)session->n_ids};
+    *stop = vki_stops_push(stops, out, n_new, &queued->event.text_len);
     session->text_len += queued->event.text_len;
     return VKLM_OK;
 }

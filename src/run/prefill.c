@@ -28,27 +28,24 @@ vklm_status vki_chunk_plan(vklm_model *model, const vki_chunk *chunk, vklm_error
     return is_short(model, chunk) ? vki_forward_rows(&pass, error) : vki_forward_layers(&pass, error);
 }
 
-vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool greedy,
+vklm_status vki_logits_plan(vklm_model *model, const vki_chunk *chunk, uint32_t row, uint32_t group, bool on_device,
                             vklm_error *error)
 {
-    const uint64_t base = greedy ? model->logits.address : model->host_logits.address; /* behind those of a step */
+    const uint64_t base = on_device ? model->logits.address : model->host_logits.address; /* behind those of a step */
     const vki_span logits = {base + VKI_MAX_BATCH * (uint64_t)model->logits.stride * 4, group, model->logits.stride};
     const vki_pass pass = chunk_pass(model, chunk);
     const uint64_t parts = model->prefill.partial;
     const bool rows = is_short(model, chunk);
     model->kernels.plan = &model->plan;
-    if (rows) TRY(vki_forward_rows_head(&pass, row, logits, greedy ? parts : 0, error));
+    if (rows) TRY(vki_forward_rows_head(&pass, row, logits, on_device ? parts : 0, error));
     else TRY(vki_forward_head(&pass, row, logits, error));
-    if (!greedy) return VKLM_OK;
-    return vki_advance(&model->kernels,
-                       &(vki_advance_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
-                                           .state = model->prefill.state.address +
-                                                    (uint64_t)row * VKI_ROW_STATE_BYTES,
-                                           .partial = parts,
-                                           .parts = rows ? vki_logit_parts(&model->weights.hparams) : 0,
-                                           .ring = model->ring.address + VKI_RING_STEPS * VKI_MAX_BATCH * 4,
-                                           .greedy = true},
-                       error);
+    if (!on_device) return VKLM_OK;
+    return vki_sample(&model->kernels,
+                      &(vki_sample_args){.logits = logits, .n_vocab = model->weights.hparams.n_vocab,
+                                         .state = model->prefill.state.address + (uint64_t)row * VKI_ROW_STATE_BYTES,
+                                         .partial = parts, .has_parts = rows,
+                                         .ring = model->ring.address + VKI_RING_STEPS * VKI_MAX_BATCH * 4},
+                      error);
 }
 
 vklm_status vki_rows_place(vklm_session *session, vki_activations *activations, uint32_t first, uint32_t rows,
@@ -125,7 +122,13 @@ static vklm_status begin_logits(vklm_model *model, const vki_room *room, vklm_er
     const vki_chunk chunk = job_chunk(model, job->session);
     job->group = (uint32_t)vki_min(VKI_LOGIT_ROWS, job->rows - job->next_row);
     vki_plan_clear(&model->plan);
-    TRY(vki_logits_plan(model, &chunk, job->next_row, job->group, vki_session_device_draws(job->session), error));
+    const bool on_device = vki_session_device_draws(job->session);
+    uint64_t sampling;
+    if (on_device) {
+        TRY(vki_session_sampling(job->session, error, &sampling));
+        vki_state_sampling(&model->prefill, job->next_row, sampling);
+    }
+    TRY(vki_logits_plan(model, &chunk, job->next_row, job->group, on_device, error));
     return record_job(model, room, error);
 }
 

@@ -15,11 +15,11 @@ vklm_status vki_tokens_plan(const vki_tokens *tokens, vklm_error *error, uint32_
     vklm_model *model = tokens->model;
     *rows_out = (uint32_t)vki_min(tokens->n, tokens->chunk);
     if (tokens->n == 1)
-        return vki_step_plan(model, &(vki_step){1, tokens->depth + 1, tokens->kv_f32, tokens->greedy}, error);
+        return vki_step_plan(model, &(vki_step){1, tokens->depth + 1, tokens->kv_f32, tokens->on_device}, error);
     const bool last = *rows_out == tokens->n;
     const vki_chunk chunk = {tokens->kv_f32, tokens->depth, *rows_out, last};
     TRY(vki_chunk_plan(model, &chunk, error));
-    return last ? vki_logits_plan(model, &chunk, *rows_out - 1, 1, tokens->greedy, error) : VKLM_OK;
+    return last ? vki_logits_plan(model, &chunk, *rows_out - 1, 1, tokens->on_device, error) : VKLM_OK;
 }
 
 vklm_status vki_tokens_pending(vklm_session *session, vklm_error *error, vki_tokens *tokens)
@@ -28,7 +28,7 @@ vklm_status vki_tokens_pending(vklm_session *session, vklm_error *error, vki_tok
     const size_t pending = session->n_ids - session->n_cached;
     if (pending == 0)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the session has nothing to digest: append ids first");
-    *tokens = (vki_tokens){.model = model, .kv_f32 = session->kv_type == VKLM_KV_F32, .greedy = true,
+    *tokens = (vki_tokens){.model = model, .kv_f32 = session->kv_type == VKLM_KV_F32, .on_device = true,
                            .depth = (uint32_t)session->n_cached, .n = (uint32_t)pending,
                            .chunk = (uint32_t)vki_min(session->chunk, model->chunk_rows)};
     return VKLM_OK;
@@ -185,7 +185,7 @@ vklm_status vklm_model_plan(vklm_model *model, const vklm_plan_params *params, v
     if (n > context || own.depth > context - n)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "%u tokens behind %u others are more than the model's %u", n,
                         own.depth, context);
-    const vki_tokens tokens = {.model = model, .kv_f32 = own.kv == VKLM_KV_F32, .greedy = true,
+    const vki_tokens tokens = {.model = model, .kv_f32 = own.kv == VKLM_KV_F32, .on_device = true,
                                .depth = own.depth, .n = n, .chunk = model->chunk_rows};
     vki_mutex_lock(&model->lock);
     vklm_status status = come_to_rest(model, error);

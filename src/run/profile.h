@@ -31,7 +31,7 @@ vklm_status vki_profiler_run(vki_profiler *profiler, uint32_t n_units, vklm_erro
 /* Some tokens, as passes: one decode step, or the chunks of a prompt. */
 typedef struct vki_tokens {
     vklm_model *model;
-    bool kv_f32, greedy;
+    bool kv_f32, on_device;
     uint32_t depth, n, chunk; /* tokens in the cache, new ones, most of them in a chunk */
 } vki_tokens;
 

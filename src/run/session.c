@@ -45,7 +45,8 @@ vklm_status vki_session_read_params(vklm_session *session, const vklm_session_pa
 
 vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error)
 {
-    return vki_kv_init(&session->kv, &session->model->kv_pools[session->kv_type], session->context, error);
+    return vki_kv_init(&session->kv, &session->model->kv_pools[session->kv_type], session->context,
+                       vki_sampling_bytes(session), error);
 }
 
 static vklm_status create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
@@ -115,8 +116,11 @@ void vklm_session_destroy(vklm_session **handle)
             break;
         }
     vki_kv_free(&session->kv);
+    vki_buffer_destroy(model->device, &session->bias);
+    vki_buffer_destroy(model->device, &session->token_counts);
     vki_chat_free(&session->chat, host);
     vki_sampler_free(&session->sampler);
+    vki_stops_free(&session->stops);
     vki_release(host, &session->ids);
     vki_release(host, &session->events);
     vki_release(host, &session->text);
@@ -225,24 +229,47 @@ static vklm_status reserve(vklm_session *session, const vklm_generate_params *pa
     const size_t most = params->max_tokens ? session->n_ids + params->max_tokens : session->context;
     TRY(vki_grow(host, vki_min(most, session->context), sizeof *session->ids, error, &session->ids,
                  &session->ids_capacity));
-    TRY(vki_grow(host, VKI_TEXT_ROOM(session->model->longest_text), 1, error, &session->taken_text,
+    TRY(vki_grow(host, VKI_TEXT_ROOM(session->model->longest_text) + VKI_STOP_BYTES, 1, error, &session->taken_text,
                  &session->taken_capacity));
     if (!params->want_logits || session->taken_logits) return VKLM_OK;
     return vki_alloc(host, session->model->weights.hparams.n_vocab, sizeof *session->taken_logits, error,
                      &session->taken_logits);
 }
 
+/* Takes over what the parameters point to. */
+static vklm_status take_params(vklm_session *session, vklm_generate_params *params, vklm_error *error)
+{
+    const vki_host *host = &session->model->device->host;
+    const uint32_t n_vocab = session->model->weights.hparams.n_vocab;
+    vklm_sampling sampling;
+    TRY(vki_sampling_resolve(&params->sampling, &session->model->recommended, error, &sampling));
+    if (params->n_stop && session->ids_only)
+        return vki_fail(error, VKLM_INVALID_ARGUMENT,
+                        "%zu stop strings, but the session has no text: stop at ids, or make it with text",
+                        params->n_stop);
+    TRY(vki_stops_start(&session->stops, host, params->stop, params->n_stop, params->stop_ids, params->n_stop_ids,
+                        error));
+    for (size_t i = 0; i < params->n_stop_ids && !session->ids_only; i++)
+        if (params->stop_ids[i] < 0 || (uint32_t)params->stop_ids[i] >= n_vocab)
+            return vki_fail(error, VKLM_INVALID_ARGUMENT, "stop id %zu is %d, outside the vocabulary of %u", i,
+                            params->stop_ids[i], n_vocab);
+    vki_sampler_start(&session->sampler, host, &sampling);
+    TRY(vki_sampler_set_bias(&session->sampler, params->bias, params->n_bias, n_vocab, error));
+    params->bias = NULL;
+    params->stop = NULL;
+    params->stop_ids = NULL;
+    return VKLM_OK;
+}
+
 static vklm_status generate(vklm_session *session, const vklm_generate_params *params, vklm_error *error)
 {
-    const vklm_generate_params own = *params;
+    vklm_generate_params own = *params;
     if (session->phase != VKI_IDLE)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the session is generating already");
     if (session->n_ids == 0)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the history is empty: set or append ids first");
-    vklm_sampling sampling;
-    TRY(vki_sampling_resolve(&own.sampling, &session->model->recommended, error, &sampling));
+    TRY(take_params(session, &own, error));
     TRY(reserve(session, &own, error));
-    vki_sampler_start(&session->sampler, &session->model->device->host, &sampling);
     /* The logits of the last token are needed: it is digested again where the cache holds all. */
     if (session->n_cached == session->n_ids) vki_kv_trim(&session->kv, (uint32_t)--session->n_cached);
     session->first_event = session->n_events = session->text_len = 0;
@@ -253,6 +280,7 @@ static vklm_status generate(vklm_session *session, const vklm_generate_params *p
     session->n_untold_messages = session->n_untold_tokens = 0;
     session->params = own;
     session->n_drawn = 0;
+    session->drawn_from = session->n_ids;
     session->done = (vklm_event){.kind = VKLM_EVENT_NONE};
     session->pending_at_start = session->n_ids - session->n_cached;
     session->phase = VKI_PREFILL;
@@ -304,8 +332,20 @@ static void end(vklm_session *session, vklm_event done)
 
 void vki_session_finish(vklm_session *session, vklm_done_reason reason)
 {
-    end(session, (vklm_event){.reason = reason,
-                              .text_len = vki_utf8_flush(&session->utf8, session->done_text)});
+    vki_stops *stops = &session->stops;
+    memcpy(session->done_text, stops->held, stops->n_held);
+    const size_t len = stops->n_held + vki_utf8_flush(&session->utf8, session->done_text + stops->n_held);
+    stops->n_held = 0;
+    end(session, (vklm_event){.reason = reason, .text_len = len});
+}
+
+/* At a stop string, behind which nothing counts, or at a stop id. */
+static void stop_at(vklm_session *session, int32_t stop, vklm_token id)
+{
+    if (stop >= 0) session->utf8 = (vki_utf8_stream){0};
+    vki_session_finish(session, VKLM_DONE_STOP);
+    session->done.stop = stop;
+    session->done.id = id;
 }
 
 void vki_session_fail(vklm_session *session, const vklm_error *failure)
@@ -338,15 +378,18 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
                         "the model file holds weights that are not numbers",
                         id, model->weights.hparams.n_vocab);
     const bool in_vocab = known && model->vocab && (uint32_t)id < vklm_vocab_size(model->vocab);
+    const bool stops = vki_stops_at(&session->stops, id);
     const bool ends = in_vocab && !session->params.ignore_end && vklm_token_is_end(model->vocab, id);
     vki_string text = {0};
-    if (in_vocab && !session->ids_only && !ends) text = vki_vocab_token_text(model->vocab, id);
+    if (in_vocab && !session->ids_only && !ends && !stops) text = vki_vocab_token_text(model->vocab, id);
     TRY(vki_grow(&model->device->host, session->n_ids + 1, sizeof id, error, &session->ids, &session->ids_capacity));
-    TRY(vki_session_token_event(session, id, &text, error));
+    int32_t stop;
+    TRY(vki_session_token_event(session, id, &text, error, &stop));
     session->ids[session->n_ids++] = id;
     session->n_drawn++;
     note_time(session);
-    if (ends) vki_session_finish(session, VKLM_DONE_END);
+    if (stop >= 0 || stops) stop_at(session, stop, id);
+    else if (ends) vki_session_finish(session, VKLM_DONE_END);
     else if (session->params.max_tokens && session->n_drawn >= session->params.max_tokens)
         vki_session_finish(session, VKLM_DONE_LENGTH);
     else if (session->n_ids >= session->context)

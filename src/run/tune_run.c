@@ -263,7 +263,7 @@ static vklm_status tune_all(tuner *t, vklm_session *session, vklm_error *error)
     TRY(vki_profiler_init(&t->profiler, model, error));
     TRY(vki_alloc(&model->device->host, model->weights.hparams.n_vocab, sizeof *t->logits, error, &t->logits));
     TRY(vki_tokens_pending(session, error, &t->tokens));
-    t->tokens.greedy = false; /* logits go to the host */
+    t->tokens.on_device = false; /* logits go to the host */
     t->tokens.n = (uint32_t)vki_min(t->tokens.n, t->tokens.chunk);
     t->base = model->kernels.tuning;
     for (uint32_t l = 0; l < n_layer; l++) t->n_layers += is_sampled(l, n_layer);

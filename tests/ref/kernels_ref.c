@@ -123,12 +123,10 @@ void ref_attention(const ref_heads *h, const float *q, const float *k, const flo
 
 uint32_t ref_argmax(const float *logits, size_t n_vocab)
 {
-    float best = -INFINITY;
-    uint32_t id = UINT32_MAX;
+    uint32_t id = 0;
     for (size_t i = 0; i < n_vocab; i++) {
-        if (!(logits[i] > best)) continue; /* not a number, or no better */
-        best = logits[i];
-        id = (uint32_t)i;
+        if (!isfinite(logits[i])) return UINT32_MAX;
+        if (logits[i] > logits[id]) id = (uint32_t)i;
     }
     return id;
 }

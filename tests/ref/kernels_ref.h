@@ -58,7 +58,7 @@ typedef struct ref_heads {
 void ref_attention(const ref_heads *h, const float *q, const float *k, const float *v,
                    uint32_t position, uint32_t window, double *out);
 
-/* The lowest id of the largest number above -inf; UINT32_MAX where there is none. */
+/* The lowest id of the largest; UINT32_MAX where one is no finite number. */
 uint32_t ref_argmax(const float *logits, size_t n_vocab);
 
 #endif
