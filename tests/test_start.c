@@ -198,6 +198,35 @@ static VKAPI_ATTR VkResult VKAPI_CALL failing_create(VkDevice handle, VkPipeline
     return VK_ERROR_OUT_OF_HOST_MEMORY;
 }
 
+/* The second session, or a load that expects it, makes the pipelines of batches. */
+START_TEST(batches_are_made_ready_when_sessions_are_several)
+{
+    tiny_model m = tiny_model_of("llama");
+    tiny_model_set_formats(&m, VKI_Q8_0); /* whose products take several rows */
+    char path[TEMP_FOLDER_SIZE];
+    save(&m, path);
+    size_t n[2][2];
+    for (uint32_t expects = 0; expects < 2; expects++) {
+        vklm_model *model;
+        const vklm_model_params params = {.struct_size = sizeof params, .path = path, .threads = 2,
+                                          .n_expected = 1 + expects};
+        CHECK_OK(vklm_model_load(device, &params, &error, &model));
+        vklm_session *first = tiny_session(model, NULL);
+        n[expects][0] = model->pipelines.n_items;
+        vklm_session *second = tiny_session(model, NULL);
+        n[expects][1] = model->pipelines.n_items;
+        ck_assert_uint_eq(model->pipelines.n_late, 0);
+        vklm_session_destroy(&second);
+        vklm_session_destroy(&first);
+        vklm_model_destroy(&model);
+    }
+    remove(path);
+    ck_assert_uint_lt(n[0][0], n[0][1]);
+    ck_assert_uint_eq(n[0][1], n[1][0]);
+    ck_assert_uint_eq(n[1][0], n[1][1]);
+}
+END_TEST
+
 static bool never(void *user, double fraction)
 {
     (void)user;
@@ -336,6 +365,7 @@ int main(void)
     tcase_add_test(c, nothing_is_compiled_after_a_load_of_mixed_formats);
     tcase_add_test(c, any_number_of_threads_makes_the_same_pipelines);
     tcase_add_test(c, a_pipeline_that_fails_on_any_thread_fails_the_load);
+    tcase_add_test(c, batches_are_made_ready_when_sessions_are_several);
     tcase_add_test(c, a_cache_serves_the_next_device_and_a_bad_one_is_ignored);
     tcase_add_test(c, a_cache_of_another_driver_is_ignored);
     suite_add_tcase(suite, c);

@@ -339,7 +339,7 @@ typedef struct vklm_model_params {
     /* Sessions that are to follow: a load is refused unless n_expected (default 1) of them fit with full contexts,
      * beside the model. NULL: room for 256 tokens is enough. Nothing is set aside for them. */
     const struct vklm_session_params *expected;
-    uint32_t n_expected;
+    uint32_t n_expected; /* above 1, also without `expected`: pipelines for several sessions at once are made at load */
 } vklm_model_params;
 
 typedef struct vklm_model_info {
@@ -357,8 +357,8 @@ typedef struct vklm_model_info {
 } vklm_model_info;
 
 /* Reads, checks, repacks and uploads a model, and meanwhile compiles its pipelines, all that it will ever
- * use with an f16 cache. Starts up to `threads` threads, which end before it returns. Blocks; `progress` can
- * cancel. Before anything is allocated, all that the model needs of device memory is summed up and compared with
+ * use with an f16 cache (for several sessions at once where n_expected is above 1: see vklm_session_create).
+ * Starts up to `threads` threads, which end before it returns. Blocks; `progress` can cancel. Before anything is allocated, all that the model needs of device memory is summed up and compared with
  * memory_budget_bytes and with what the driver says is free; OUT_OF_DEVICE_MEMORY names what is needed, what there
  * is, and what would help. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE (names the file, the key or tensor, and
  * what was expected), UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
@@ -470,8 +470,9 @@ VKLM_API vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_p
                                          vklm_estimate *estimate_out);
 
 /* Makes an empty session. Allocates little: the KV cache grows on demand. The model's first session with an f32
- * cache compiles the pipelines for it, by up to vklm_model_params.threads threads. INVALID_ARGUMENT: a
- * context of more than the model's context_length (the text says so), or another value out of range. */
+ * cache compiles the pipelines for it, and the first beside another those for several at once, unless
+ * vklm_model_params.n_expected said at the load that they would come; by up to vklm_model_params.threads threads.
+ * Nothing is compiled later. INVALID_ARGUMENT: a context of more than the model's context_length (the text says so), or another value out of range. */
 VKLM_API vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params,
                                          vklm_error *error, vklm_session **session_out);
 

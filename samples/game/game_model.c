@@ -67,7 +67,8 @@ static void *load(void *user)
                                       .path = model->path,
                                       .progress = on_progress,
                                       .progress_user = model,
-                                      .threads = model->threads};
+                                      .threads = model->threads,
+                                      .n_expected = 2}; /* both talk: nothing is compiled when the second begins */
     model->status = adopt(model);
     if (model->status == VKLM_OK)
         model->status = vklm_model_load(model->device, &params, &model->error, &model->model);

@@ -127,7 +127,7 @@ struct vklm_model {
     vklm_session *sessions;    /* linked, borrowed */
     uint64_t turn;             /* counts batches and chunks */
     bool rows_fit;             /* decode and short prompts run vki_forward_rows */
-    bool kv_f32_ready;         /* pipelines for f32 caches exist */
+    uint32_t ready[2];         /* by vklm_kv_type: 1: the pipelines of one session alone exist, 2: those of batches too */
     uint64_t model_print, vocab_print; /* what a saved session must agree with: save.c */
 };
 
@@ -211,8 +211,8 @@ vklm_status vki_model_take_memory(vklm_model *model, vklm_error *error);
 void vki_model_give_memory(vklm_model *model);
 /* Makes the pools of KV pages anew; nothing is taken from them. */
 void vki_model_make_kv_pools(vklm_model *model);
-/* Makes every pipeline that sessions with an f32 cache need; the load made those for f16. */
-vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error);
+/* Makes every pipeline that a session, or several at once, will need and that is not there yet. */
+vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, bool batches, vklm_error *error);
 
 /* The end of a public call that took the lock. */
 static inline vklm_status vki_unlock(vklm_model *model, vklm_status status)

@@ -38,11 +38,11 @@ static vklm_status plan_long_prompt(vklm_model *model, bool kv_f32, vklm_error *
 /* Every form that chunks, groups of logits and decode steps can have. What kernels choose by the number of rows
  * changes among the few that logits groups have, and at or beside powers of two. Long chunks come first: their
  * kernels take compilers longest, and are better not the last that a thread begins. */
-static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
+static vklm_status plan_all(vklm_model *model, bool kv_f32, bool batches, vklm_error *error)
 {
     TRY(plan_prompt(model, model->chunk_rows, kv_f32, error));
     TRY(plan_long_prompt(model, kv_f32, error));
-    for (uint32_t rows = model->rows_fit ? VKI_MAX_BATCH : 1; rows > 0; rows /= 2)
+    for (uint32_t rows = batches && model->rows_fit ? VKI_MAX_BATCH : 1; rows > 0; rows /= 2)
         for (uint32_t form = 0; form < 4; form++) {
             const uint32_t keys = (form & 1 ? VKI_MAX_SPLITS : 1) * model->kernels.tuning.split_keys;
             TRY(vki_step_plan(model, &(vki_step){rows, keys, kv_f32, form / 2}, error));
@@ -54,20 +54,20 @@ static vklm_status plan_all(vklm_model *model, bool kv_f32, vklm_error *error)
 }
 
 /* Has `threads` threads make in the background what is missing. */
-static vklm_status start_pipelines(vklm_model *model, bool kv_f32, uint32_t threads, vklm_error *error)
+static vklm_status start_pipelines(vklm_model *model, bool kv_f32, bool batches, vklm_error *error)
 {
     vki_pipelines_note(&model->pipelines);
-    const vklm_status status = plan_all(model, kv_f32, error);
-    vki_pipelines_start(&model->pipelines, status == VKLM_OK ? threads : 0);
+    const vklm_status status = plan_all(model, kv_f32, batches, error);
+    vki_pipelines_start(&model->pipelines, status == VKLM_OK ? model->threads - 1 : 0);
     return status;
 }
 
-vklm_status vki_model_prepare_f32(vklm_model *model, vklm_error *error)
+vklm_status vki_model_prepare(vklm_model *model, bool kv_f32, bool batches, vklm_error *error)
 {
-    if (model->kv_f32_ready) return VKLM_OK;
-    TRY(start_pipelines(model, true, model->threads - 1, error));
+    if (model->ready[kv_f32] > batches) return VKLM_OK;
+    TRY(start_pipelines(model, kv_f32, batches, error));
     TRY(vki_pipelines_finish(&model->pipelines, error));
-    model->kv_f32_ready = true;
+    model->ready[kv_f32] = 1 + batches;
     return VKLM_OK;
 }
 
@@ -187,7 +187,8 @@ static vklm_status begin_pipelines(void *user, vklm_error *error)
     TRY(vki_model_take_memory(model, error));
     TRY(vki_recording_init(&model->recording, model->device, error));
     TRY(vki_queue_init(&model->queue, model->device, error));
-    TRY(start_pipelines(model, false, model->threads - 1, error));
+    TRY(start_pipelines(model, false, l->params->n_expected > 1, error));
+    model->ready[false] = 1 + (l->params->n_expected > 1);
     TRY(read_vocab(model, &l->gguf, error));
     TRY(read_recommended(&l->gguf, error, &model->recommended));
     TRY(vki_model_fingerprint(model, &l->gguf, error));

@@ -58,7 +58,8 @@ static vklm_status create(vklm_model *model, const vklm_session_params *params, 
     session->model = model;
     vklm_session_params own;
     vklm_status status = vki_session_read_params(session, params, error, &own);
-    if (status == VKLM_OK && own.kv == VKLM_KV_F32) status = vki_model_prepare_f32(model, error);
+    if (status == VKLM_OK)
+        status = vki_model_prepare(model, own.kv == VKLM_KV_F32, model->sessions != NULL, error);
     if (status == VKLM_OK) status = vki_session_take_memory(session, error);
     session->next = model->sessions;
     model->sessions = session;
