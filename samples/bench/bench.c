@@ -45,6 +45,8 @@ static int parse(bench *b, int argc, char **argv)
          "Tokens in the context before the test. Default: 0."},
         {ARGS_LIST, "-b, --batch", "N,...", &b->batches, 1, MOST_SESSIONS,
          "Sessions that generate at once; t/s is of all together. Default: 1."},
+        {ARGS_REAL, "--temp", "X", &b->temperature, 0, 100,
+         "Draw tokens with this temperature, else as by default; 0: greedily. Default: 0."},
         {ARGS_INTEGER, "-r, --repetitions", "N", &b->repetitions, 1, MOST_REPETITIONS,
          "Runs of each test after its warm-up. Default: 5."},
         {ARGS_CHOICE, "-o, --output", "md|json", &b->output, 0, 0,
@@ -122,7 +124,7 @@ static bool generate(const bench *b, const bench_test *test, uint32_t n_tokens, 
         .max_tokens = n_tokens,
         .prompt_only = n_tokens == 0,
         .ignore_end = true,
-        .sampling = {.temperature = -1, .repeat_penalty = 1},
+        .sampling = {.temperature = b->temperature > 0 ? (float)b->temperature : -1, .repeat_penalty = 1, .seed = 1},
     };
     vklm_error error;
     const uint64_t start = clock_ns();

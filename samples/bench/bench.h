@@ -17,6 +17,7 @@ typedef struct bench {
     int64_t repetitions;
     int output; /* index into "md|json" */
     bool plan, profile, tune;
+    double temperature;       /* 0: greedy */
     double tune_seconds;      /* of all tests together */
     const char *tune_field;
     size_t n_tests;           /* that the command line asks for */
