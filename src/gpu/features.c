@@ -41,6 +41,7 @@ static const feature wanted[] = {
     V12(shaderSubgroupExtendedTypes, subgroup_types, false),
     V12(hostQueryReset, query_reset, false),
     V12(vulkanMemoryModel, memory_model, false),
+    V12(vulkanMemoryModelDeviceScope, memory_model, false), /* of atomics, where the model is on */
     V13(subgroupSizeControl, size_control),
     V13(computeFullSubgroups, size_control),
     V13(shaderIntegerDotProduct, integer_dot),
