@@ -41,8 +41,10 @@ void load_few(uint64_t logits, uint first, uint n_vocab, out vec4 few[2])
 {
     [[unroll]] for (uint i = 0; i < 2; i++) {
         few[i] = Logit4(logits + (first + 4u * i) * 4u).v;
-        [[unroll]] for (uint k = 0; k < 4; k++)
-            if (first + 4u * i + k >= n_vocab) few[i][k] = LOWEST;
+        [[unroll]] for (uint k = 0; k < 4; k++) { // by masks: some GPUs have few registers for conditions
+            const uint beyond = uint(int(n_vocab - 1u - (first + 4u * i + k)) >> 31);
+            few[i][k] = uintBitsToFloat((floatBitsToUint(few[i][k]) & ~beyond) | (floatBitsToUint(LOWEST) & beyond));
+        }
     }
 }
 
