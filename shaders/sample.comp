@@ -55,8 +55,8 @@ Count count_of(uint id) { return Count(s.counts + id * 4u); }
 
 uint64_t place_of(float logit, uint id)
 {
-    const uint bits = logit == 0.0 ? 0u : floatBitsToUint(logit);
-    return packUint2x32(uvec2(~id, bits >> 31 != 0 ? ~bits : bits | 0x80000000u));
+    const uint bits = logit == 0.0 ? 0u : floatBitsToUint(logit), key = bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+    return (uint64_t(key) << 32) + ~id; // neither packed nor or'ed: lavapipe crashes packing 16 lanes of 64 bits
 }
 
 float logit_of(uint64_t place)
