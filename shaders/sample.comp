@@ -15,6 +15,7 @@
 //   The general way (large k, or a list too short or too long): the place at which a sum reaches its target is found two
 // bits at a time, each by a pass over the logits that skips parts that cannot matter.
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_memory_scope_semantics : require
 #include "lib/common.glsl"
 #include "lib/argmax.glsl"
 
@@ -43,10 +44,10 @@ sampling s;
 uint64_t logits, partial;
 float highest;
 
+// All atomics and barriers are of the workgroup alone: where the memory model is on, the device's scope is a feature.
 void sync()
 {
-    memoryBarrierBuffer();
-    barrier();
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
 }
 
 float load_logit(uint id) { return Logit(logits + id * 4u).v; }
@@ -133,9 +134,9 @@ void change_logits(uint n_tokens)
             const uint id = load_uint(recent, i * 4u);
             if (id >= pc.n_vocab) continue;
             if (phase == 0) count_of(id).v = 0u;
-            if (phase == 1) atomicAdd(count_of(id).v, 1u);
+            if (phase == 1) atomicAdd(count_of(id).v, 1u, gl_ScopeWorkgroup, 0, 0);
             if (phase == 2) {
-                const uint count = atomicExchange(count_of(id).v, 0u); // one invocation gets it
+                const uint count = atomicExchange(count_of(id).v, 0u, gl_ScopeWorkgroup, 0, 0); // one invocation gets it
                 if (count > 0) penalise(id, count);
             }
         }
@@ -270,7 +271,7 @@ void list_from(float least)
             [[unroll]] for (uint k = 0; k < FEW; k++) {
                 const float logit = few[k / 4][k % 4];
                 if (logit < least) continue;
-                const uint at = atomicAdd(n_listed, 1u);
+                const uint at = atomicAdd(n_listed, 1u, gl_ScopeWorkgroup, 0, 0);
                 if (at < LIST) pool[at] = place_of(logit, id + k);
             }
         }

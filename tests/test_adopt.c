@@ -133,8 +133,7 @@ START_TEST(requirements_say_what_the_device_has_and_what_to_enable)
     ck_assert_str_ne(app.needs.info.name, "");
     ck_assert_ptr_nonnull(app.needs.features);
     ck_assert_uint_ge(app.needs.queue_family_size, 1);
-    const char *const required[] = {"shaderInt64", "storageBuffer16BitAccess", "storageBuffer8BitAccess",
-                                    "bufferDeviceAddress", "timelineSemaphore"};
+    const char *const required[] = {"shaderInt64", "bufferDeviceAddress", "timelineSemaphore"};
     for (size_t i = 0; i < sizeof required / sizeof *required; i++)
         ck_assert_msg(app_feature(&app, required[i]) != NULL, "%s", required[i]);
     for (uint32_t i = 0; i < app.needs.n_extensions; i++) ck_assert_ptr_nonnull(app.needs.extensions[i]);
@@ -180,11 +179,10 @@ START_TEST(features_are_added_to_the_structs_that_a_program_has)
     app.features = vklm_vulkan_add_features(&app.needs, &v11, &app.core);
     ck_assert_ptr_eq(app.features, &v11);
     ck_assert_ptr_null(app.needs.features);
-    ck_assert(v11.shaderDrawParameters && v11.storageBuffer16BitAccess && app.core.robustBufferAccess);
-    ck_assert(v12.storageBuffer8BitAccess && v12.bufferDeviceAddress && v12.timelineSemaphore && v12.hostQueryReset);
+    ck_assert(v11.shaderDrawParameters && app.core.robustBufferAccess);
+    ck_assert(v12.bufferDeviceAddress && v12.timelineSemaphore && v12.hostQueryReset);
     ck_assert(!holds(app.features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2));
     ck_assert(!holds(app.features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES));
-    ck_assert(!holds(app.features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES));
     app_make_device(&app);
     vklm_device *device = adopt();
     check_generates(device);
@@ -192,12 +190,13 @@ START_TEST(features_are_added_to_the_structs_that_a_program_has)
     app_end_device(&app);
 
     app_ask(&app); /* structs of single extensions: the rest comes as such */
-    VkPhysicalDevice8BitStorageFeatures bytes = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
-    VkPhysicalDeviceFeatures2 two = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &bytes};
+    VkPhysicalDeviceBufferDeviceAddressFeatures address = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES};
+    VkPhysicalDeviceFeatures2 two = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &address};
     app.core = (VkPhysicalDeviceFeatures){0};
     app.features = vklm_vulkan_add_features(&app.needs, &two, NULL);
     ck_assert_ptr_eq(app.features, &two);
-    ck_assert(two.features.shaderInt64 && bytes.storageBuffer8BitAccess);
+    ck_assert(two.features.shaderInt64 && address.bufferDeviceAddress);
     ck_assert(holds(app.features, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES));
     ck_assert_ptr_eq(vklm_vulkan_add_features(&app.needs, &two, NULL), &two); /* twice does no harm */
     app_make_device(&app);
@@ -333,9 +332,9 @@ END_TEST
 
 START_TEST(each_optional_feature_can_be_done_without)
 {
-    const char *const optional[] = {"shaderInt16", "shaderInt8", "shaderFloat16", "shaderSubgroupExtendedTypes",
-                                    "hostQueryReset", "vulkanMemoryModel", "subgroupSizeControl",
-                                    "computeFullSubgroups", "shaderIntegerDotProduct", "cooperativeMatrix"};
+    const char *const optional[] = {"shaderInt8", "shaderFloat16", "hostQueryReset", "vulkanMemoryModel",
+                                    "subgroupSizeControl", "computeFullSubgroups", "shaderIntegerDotProduct",
+                                    "cooperativeMatrix"};
     for (size_t i = 0; i < sizeof optional / sizeof *optional; i++) {
         app_ask(&app);
         VkBool32 *bit = app_feature(&app, optional[i]);
@@ -357,18 +356,17 @@ END_TEST
 /* As instances of 1.2 have it; with 1.3 the first two are of the core. */
 START_TEST(extensions_that_were_not_enabled_are_not_used)
 {
+    const bool has_memory_model = app_feature(&app, "vulkanMemoryModel") != NULL;
     app.features = NULL;
     app_drop_extension(&app, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     app_drop_extension(&app, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
     app_drop_extension(&app, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
     VkPhysicalDeviceVulkan12Features v12 = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
-        .storageBuffer8BitAccess = VK_TRUE, .bufferDeviceAddress = VK_TRUE, .timelineSemaphore = VK_TRUE};
-    VkPhysicalDeviceVulkan11Features v11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &v12,
-        .storageBuffer16BitAccess = VK_TRUE};
+        .bufferDeviceAddress = VK_TRUE, .timelineSemaphore = VK_TRUE,
+        .vulkanMemoryModel = has_memory_model}; /* by which atomics of the device's scope are not allowed */
     app.core.shaderInt64 = VK_TRUE;
-    app.features = &v11; /* the least there is */
+    app.features = &v12; /* the least there is */
     app_make_device(&app);
     vklm_device *device = adopt();
     ck_assert(!device->limits.subgroup_control && !device->limits.full_subgroups && !device->limits.fast_packed_dot);
@@ -381,8 +379,7 @@ END_TEST
 
 START_TEST(each_required_feature_is_asked_for_by_name)
 {
-    const char *const required[] = {"shaderInt64", "storageBuffer16BitAccess", "storageBuffer8BitAccess",
-                                    "bufferDeviceAddress", "timelineSemaphore"};
+    const char *const required[] = {"shaderInt64", "bufferDeviceAddress", "timelineSemaphore"};
     app_make_device(&app);
     vklm_adopt_params params = all_params();
     vklm_device *device;
@@ -396,8 +393,7 @@ START_TEST(each_required_feature_is_asked_for_by_name)
     }
     params.features = NULL;
     CHECK_FAILS(vklm_device_adopt(&params, &error, &device), VKLM_DEVICE_UNSUITABLE,
-                "without shaderInt64, storageBuffer16BitAccess, storageBuffer8BitAccess, bufferDeviceAddress, "
-                "timelineSemaphore; enable");
+                "without shaderInt64, bufferDeviceAddress, timelineSemaphore; enable");
     app_end_device(&app);
 }
 END_TEST

@@ -10,6 +10,7 @@
 #endif
 
 #include "gpu/memory.h"
+#include "gpu/pipeline.h"
 
 static vklm_error error;
 
@@ -410,6 +411,65 @@ START_TEST(an_upload_can_be_dropped_half_way)
 }
 END_TEST
 
+/* ---- What the shaders need ---------------------------------------------------------------------- */
+
+typedef struct capability {
+    uint32_t id;
+    const char *of; /* what the module's name has; it is chosen where the device has the feature */
+} capability;
+
+static bool may_need(const vki_shader *shader, uint32_t id)
+{
+    static const capability all[] = {
+        {1, ""}, {11, ""}, {5347, ""},         /* shader, Int64, PhysicalStorageBufferAddresses */
+        {61, ""}, {63, ""}, {65, ""},          /* GroupNonUniform, its Arithmetic and Shuffle */
+        {6018, "8_"}, {6019, "8_"},            /* dot products of packed bytes */
+        {9, "_coop"}, {5345, "_coop"}, {6022, "_coop"}, /* Float16, VulkanMemoryModel, CooperativeMatrixKHR */
+        {39, "_coop8"},                        /* Int8 */
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].id == id && strstr(shader->name, all[i].of)) return true;
+    return false;
+}
+
+/* The operand that says the scope of an atomic or of a barrier, or 0. */
+static uint32_t scope_operand(uint32_t op)
+{
+    enum { OP_CONTROL_BARRIER = 224, OP_MEMORY_BARRIER = 225, OP_ATOMIC_LOAD = 227, OP_ATOMIC_STORE = 228,
+           OP_ATOMIC_XOR = 242 };
+    if (op == OP_CONTROL_BARRIER || op == OP_ATOMIC_STORE) return 2;
+    if (op == OP_MEMORY_BARRIER) return 1;
+    return op >= OP_ATOMIC_LOAD && op <= OP_ATOMIC_XOR ? 4 : 0;
+}
+
+static uint32_t constant_of(const vki_shader *shader, uint32_t id)
+{
+    enum { OP_CONSTANT = 43 };
+    const uint32_t *words = shader->words;
+    for (size_t at = 5; at < shader->size_bytes / 4; at += words[at] >> 16)
+        if ((words[at] & 0xffff) == OP_CONSTANT && words[at + 2] == id) return words[at + 3];
+    ck_abort_msg("%s: %u is no constant", shader->name, id);
+    return 0;
+}
+
+/* Of features that are not asked for, one is the scope of the whole device, where the memory model is on. */
+START_TEST(shaders_need_what_devices_are_asked_for)
+{
+    enum { OP_CAPABILITY = 17, SCOPE_DEVICE = 1 };
+    for (size_t i = 0; i < vki_shader_count; i++) {
+        const vki_shader *shader = &vki_shaders[i];
+        const uint32_t *words = shader->words;
+        for (size_t at = 5; at < shader->size_bytes / 4; at += words[at] >> 16) {
+            const uint32_t op = words[at] & 0xffff, scope = scope_operand(op);
+            if (op == OP_CAPABILITY)
+                ck_assert_msg(may_need(shader, words[at + 1]), "%s: capability %u", shader->name, words[at + 1]);
+            if (scope && constant_of(shader, words[at + scope]) == SCOPE_DEVICE)
+                ck_abort_msg("%s: an atomic or a barrier of the device's scope", shader->name);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device");
@@ -436,6 +496,9 @@ int main(void)
     tcase_add_test(m, an_upload_through_staging_arrives);
     tcase_add_test(m, an_upload_can_be_dropped_half_way);
     suite_add_tcase(suite, m);
+    TCase *s = tcase_create("shaders");
+    tcase_add_test(s, shaders_need_what_devices_are_asked_for);
+    suite_add_tcase(suite, s);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     const int failed = srunner_ntests_failed(runner);

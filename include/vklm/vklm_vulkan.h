@@ -48,8 +48,8 @@ typedef struct vklm_vulkan_requirements {
 
     /* A chain for VkDeviceCreateInfo.pNext (pEnabledFeatures stays NULL): VkPhysicalDeviceFeatures2, then a struct
      * for each group of features, with what vklm wants of what the device has. More structs may be put behind
-     * its last one, but none of a kind that is in it, nor VkPhysicalDeviceVulkan11, -12 or -13Features, which mean
-     * the same bits: a program that has a chain of its own calls vklm_vulkan_add_features instead. */
+     * its last one, but none of a kind that is in it, nor VkPhysicalDeviceVulkan12 or -13Features, which mean the
+     * same bits: a program that has a chain of its own calls vklm_vulkan_add_features instead. */
     void *features;
 
     /* The queue to make for vklm: of a family that computes and does not draw, where there is one, so that models
@@ -76,7 +76,7 @@ VKLM_API vklm_status vklm_vulkan_get_requirements(PFN_vkGetInstanceProcAddr get_
 
 /* Adds what vklm wants to features that the program enables anyway. `chain`: what VkDeviceCreateInfo.pNext points to,
  * or NULL; `core`: what pEnabledFeatures points to, or NULL. Each wanted bit is set where the chain has a struct for
- * it, be it VkPhysicalDeviceVulkan11, -12, -13Features or the struct of one extension; for the rest structs
+ * it, be it VkPhysicalDeviceVulkan12, -13Features or the struct of one extension; for the rest structs
  * of `requirements` are put behind the chain's last, which takes them out of requirements->features. Returns the
  * chain's head: `chain` where that was not NULL. No bit is cleared. Call it once for one requirements struct, which
  * has to outlive vkCreateDevice. Any thread. */

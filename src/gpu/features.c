@@ -17,9 +17,6 @@ typedef struct feature {
     bool required;
 } feature;
 
-#define V11(name, group, required)                                                                                    \
-    {#name, offsetof(vki_features, group), offsetof(vki_features, group.name),                                        \
-     offsetof(VkPhysicalDeviceVulkan11Features, name), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, required}
 #define V12(name, group, required)                                                                                    \
     {#name, offsetof(vki_features, group), offsetof(vki_features, group.name),                                        \
      offsetof(VkPhysicalDeviceVulkan12Features, name), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, required}
@@ -31,17 +28,12 @@ typedef struct feature {
 
 static const feature wanted[] = {
     PLAIN(shaderInt64, core, core.features.shaderInt64, true),
-    V11(storageBuffer16BitAccess, storage16, true),
-    V12(storageBuffer8BitAccess, storage8, true),
     V12(bufferDeviceAddress, address, true),
     V12(timelineSemaphore, timeline, true),
-    PLAIN(shaderInt16, core, core.features.shaderInt16, false),
     V12(shaderInt8, float16_int8, false),
     V12(shaderFloat16, float16_int8, false),
-    V12(shaderSubgroupExtendedTypes, subgroup_types, false),
     V12(hostQueryReset, query_reset, false),
     V12(vulkanMemoryModel, memory_model, false),
-    V12(vulkanMemoryModelDeviceScope, memory_model, false), /* of atomics, where the model is on */
     V13(subgroupSizeControl, size_control),
     V13(computeFullSubgroups, size_control),
     V13(shaderIntegerDotProduct, integer_dot),
@@ -55,12 +47,9 @@ static const struct {
     VkStructureType type;
 } groups[] = {
     {offsetof(vki_features, core), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2},
-    {offsetof(vki_features, storage16), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES},
-    {offsetof(vki_features, storage8), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES},
     {offsetof(vki_features, address), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES},
     {offsetof(vki_features, timeline), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES},
     {offsetof(vki_features, float16_int8), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES},
-    {offsetof(vki_features, subgroup_types), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES},
     {offsetof(vki_features, query_reset), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_HOST_QUERY_RESET_FEATURES},
     {offsetof(vki_features, memory_model), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES},
     {offsetof(vki_features, size_control), VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES},

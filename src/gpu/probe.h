@@ -9,12 +9,9 @@ enum { VKI_MAX_EXTENSIONS = 8 };
 /* The bits that vklm needs or likes, a struct for each group of them; others are always zero. features.c */
 typedef struct vki_features {
     VkPhysicalDeviceFeatures2 core;
-    VkPhysicalDevice16BitStorageFeatures storage16;
-    VkPhysicalDevice8BitStorageFeatures storage8;
     VkPhysicalDeviceBufferDeviceAddressFeatures address;
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline;
     VkPhysicalDeviceShaderFloat16Int8Features float16_int8;
-    VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types;
     VkPhysicalDeviceHostQueryResetFeatures query_reset;
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
     VkPhysicalDeviceSubgroupSizeControlFeatures size_control;

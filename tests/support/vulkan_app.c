@@ -111,14 +111,10 @@ VkBool32 *app_feature(vulkan_app *app, const char *name)
     vki_features *f = (vki_features *)(void *)app->needs.storage;
     const struct { const char *name; VkBool32 *bit; } bits[] = {
         {"shaderInt64", &f->core.features.shaderInt64},
-        {"shaderInt16", &f->core.features.shaderInt16},
-        {"storageBuffer16BitAccess", &f->storage16.storageBuffer16BitAccess},
-        {"storageBuffer8BitAccess", &f->storage8.storageBuffer8BitAccess},
         {"bufferDeviceAddress", &f->address.bufferDeviceAddress},
         {"timelineSemaphore", &f->timeline.timelineSemaphore},
         {"shaderInt8", &f->float16_int8.shaderInt8},
         {"shaderFloat16", &f->float16_int8.shaderFloat16},
-        {"shaderSubgroupExtendedTypes", &f->subgroup_types.shaderSubgroupExtendedTypes},
         {"hostQueryReset", &f->query_reset.hostQueryReset},
         {"vulkanMemoryModel", &f->memory_model.vulkanMemoryModel},
         {"subgroupSizeControl", &f->size_control.subgroupSizeControl},
