@@ -261,7 +261,7 @@ void list_from(float least)
 {
     vec4 few[2];
     barrier();
-    n_listed = 0;
+    if (gl_LocalInvocationID.x == 0) n_listed = 0;
     barrier();
     for (uint part = gl_LocalInvocationID.x; part < pc.parts; part += gl_WorkGroupSize.x) {
         if (uintBitsToFloat(load_part(part).x) < least) continue;
