@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "support/driver_calls.h"
+#include "support/suite.h"
 #include "support/tiny_session.h"
 #include "support/vulkan_app.h"
 
@@ -585,15 +586,5 @@ int main(void)
         an_adoption_that_fails_leaves_nothing,
         an_instance_of_a_later_vulkan_needs_no_promoted_extensions,
     };
-    Suite *suite = suite_create("adopt");
-    TCase *c = tcase_create("adopt");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("adopt", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

@@ -9,6 +9,7 @@
 
 #include "base/checked.h"
 #include "base/os.h"
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 enum { SESSIONS = 11 };
@@ -560,8 +561,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("batch");
-    TCase *c = tcase_create("batch");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "batch", NULL, NULL);
     tcase_add_loop_test(c, together_each_gets_the_tokens_it_gets_alone, 0, sizeof models / sizeof *models);
     tcase_add_test(c, eight_go_together_and_more_take_turns);
     tcase_add_test(c, a_long_prompt_and_the_others_steps_alternate);
@@ -571,10 +571,5 @@ int main(void)
     tcase_add_test(c, threads_that_wait_for_their_sessions_share_batches);
     tcase_add_test(c, a_worker_steps_for_those_who_wait_and_those_who_are_called);
     tcase_add_test(c, a_thousand_sessions_leave_nothing_behind);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

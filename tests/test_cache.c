@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 enum { LONG = 600, NEW = 8, PAGE = VKI_KV_PAGE_KEYS };
@@ -517,15 +518,5 @@ int main(void)
         a_budget_makes_idle_caches_go_like_a_full_device,
         a_conversation_survives_any_failed_allocation,
     };
-    Suite *suite = suite_create("cache");
-    TCase *c = tcase_create("cache");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("cache", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

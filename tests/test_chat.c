@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_vocab.h"
 #include "text/encode.h"
 
@@ -534,7 +535,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("chat");
-    TCase *c = tcase_create("chat");
+    TCase *c = add_case(suite, "chat", NULL, NULL);
     tcase_add_loop_test(c, a_family_renders_what_its_template_renders, 0, N_FAMILIES);
     tcase_add_test(c, a_template_of_no_family_is_left_alone);
     tcase_add_test(c, a_message_cannot_make_control_tokens);
@@ -544,10 +545,5 @@ int main(void)
     tcase_add_test(c, odd_conversations_render_too);
     tcase_add_test(c, system_messages_go_where_the_family_puts_them);
     tcase_add_test(c, wrong_calls_are_refused);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

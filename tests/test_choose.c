@@ -1,5 +1,6 @@
 /* test_choose.c - which device `select` means, on made-up devices. */
 #include "support/gpu.h"
+#include "support/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -148,21 +149,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("choose");
-    TCase *c = tcase_create("select");
-    tcase_add_checked_fixture(c, setup, NULL);
-    tcase_add_test(c, the_default_is_the_first_usable_one_of_the_best_type);
-    tcase_add_test(c, a_number_is_an_index_or_part_of_a_name);
-    tcase_add_test(c, a_part_of_a_name_finds_the_first_that_has_it_whatever_its_case);
-    tcase_add_test(c, a_uuid_finds_its_device);
-    tcase_add_test(c, a_luid_finds_its_device_where_the_driver_says_one);
-    tcase_add_test(c, power_says_which_type_and_size_come_first);
-    tcase_add_test(c, of_two_drivers_of_a_gpu_the_usable_one_is_taken_and_the_list_names_them);
-    tcase_add_test(c, an_unusable_device_is_refused_by_what_it_lacks);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        the_default_is_the_first_usable_one_of_the_best_type,
+        a_number_is_an_index_or_part_of_a_name,
+        a_part_of_a_name_finds_the_first_that_has_it_whatever_its_case,
+        a_uuid_finds_its_device,
+        a_luid_finds_its_device_where_the_driver_says_one,
+        power_says_which_type_and_size_come_first,
+        of_two_drivers_of_a_gpu_the_usable_one_is_taken_and_the_list_names_them,
+        an_unusable_device_is_refused_by_what_it_lacks,
+    };
+    return run_tests("choose", setup, NULL, tests, sizeof tests / sizeof *tests);
 }

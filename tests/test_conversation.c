@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 enum { CONTEXT = 400, MOST = 64 };
@@ -437,15 +438,5 @@ int main(void)
         others_do_not_notice_a_session_that_outgrows_its_context,
         policies_are_checked,
     };
-    Suite *suite = suite_create("conversation");
-    TCase *c = tcase_create("conversation");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("conversation", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 static vklm_error error;
@@ -239,16 +240,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("decode");
-    TCase *c = tcase_create("decode");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "decode", NULL, NULL);
     tcase_add_loop_test(c, a_step_in_few_dispatches_computes_the_same, 0, VKI_FORMAT_COUNT);
     tcase_add_test(c, what_a_row_cannot_have_takes_the_long_way);
     tcase_add_loop_test(c, rows_together_are_what_each_is_alone, 0,
                         sizeof batch_cases / sizeof *batch_cases);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include "desktop_edit.h"
 #include "desktop_talk.h"
 #include "desktop_text.h"
+#include "support/suite.h"
 
 /* Chinese and Japanese are twice as wide as the rest. */
 static int advance(void *font, uint32_t code)
@@ -216,21 +217,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("desktop");
-    TCase *parts = tcase_create("parts");
-    tcase_add_test(parts, lines_break_between_words);
-    tcase_add_test(parts, chinese_breaks_between_characters);
-    tcase_add_test(parts, a_line_knows_its_width);
-    tcase_add_test(parts, characters_are_stepped_over_whole);
-    tcase_add_test(parts, typing_replaces_the_selection);
-    tcase_add_test(parts, an_empty_text_takes_every_key);
-    tcase_add_test(parts, pasted_text_is_cleaned);
-    tcase_add_test(parts, what_is_composed_is_cut_to_whole_characters);
-    tcase_add_test(parts, the_model_is_told_what_was_answered_and_the_last_question);
-    suite_add_tcase(suite, parts);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        lines_break_between_words,
+        chinese_breaks_between_characters,
+        a_line_knows_its_width,
+        characters_are_stepped_over_whole,
+        typing_replaces_the_selection,
+        an_empty_text_takes_every_key,
+        pasted_text_is_cleaned,
+        what_is_composed_is_cut_to_whole_characters,
+        the_model_is_told_what_was_answered_and_the_last_question,
+    };
+    return run_tests("desktop", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

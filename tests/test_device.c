@@ -1,5 +1,6 @@
 /* test_device.c - the public device, and device memory (pools, uploads), on any device. */
 #include "support/gpu.h"
+#include "support/suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -473,8 +474,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("device");
-    TCase *c = tcase_create("choice");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "choice", NULL, NULL);
     tcase_add_test(c, the_list_says_how_many_and_what);
     tcase_add_test(c, a_device_is_chosen_by_index_uuid_and_name);
     tcase_add_test(c, params_are_checked_and_may_be_short);
@@ -486,22 +486,14 @@ int main(void)
     tcase_add_test(c, limits_are_sound);
     tcase_add_test(c, a_lost_device_stays_lost_and_is_destroyed);
     tcase_add_test(c, vulkan_results_become_statuses);
-    suite_add_tcase(suite, c);
-    TCase *m = tcase_create("memory");
-    tcase_set_timeout(m, 0);
+    TCase *m = add_case(suite, "memory", NULL, NULL);
     tcase_add_test(m, buffers_have_addresses_and_are_counted);
     tcase_add_test(m, slices_are_aligned_apart_and_within_their_block);
     tcase_add_test(m, what_is_given_back_is_joined_and_used_again);
     tcase_add_test(m, an_upload_arrives);
     tcase_add_test(m, an_upload_through_staging_arrives);
     tcase_add_test(m, an_upload_can_be_dropped_half_way);
-    suite_add_tcase(suite, m);
-    TCase *s = tcase_create("shaders");
+    TCase *s = add_case(suite, "shaders", NULL, NULL);
     tcase_add_test(s, shaders_need_what_devices_are_asked_for);
-    suite_add_tcase(suite, s);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 enum { PROMPT = 30, NEW = 20 };
@@ -293,15 +294,5 @@ int main(void)
         a_sampler_that_returns_no_token_ends_the_generation, a_stop_string_ends_the_text_before_it, a_stop_id_ends_too,
         parameters_out_of_range_are_refused_by_name,
     };
-    Suite *suite = suite_create("draw");
-    TCase *c = tcase_create("draw");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("draw", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

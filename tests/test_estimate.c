@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/temp.h"
 #include "support/tiny_session.h"
 
@@ -397,15 +398,5 @@ int main(void)
         what_the_driver_has_no_room_for_is_refused,
         memory_is_told_by_every_device,
     };
-    Suite *suite = suite_create("estimate");
-    TCase *c = tcase_create("estimate");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("estimate", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

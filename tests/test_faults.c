@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "support/driver_calls.h"
+#include "support/suite.h"
 #include "support/temp.h"
 #include "support/tiny_session.h"
 
@@ -551,15 +552,5 @@ int main(void)
         a_lost_device_is_told_to_every_session_and_can_be_destroyed,
         a_load_can_be_cancelled_at_every_report_and_leaves_nothing,
     };
-    Suite *suite = suite_create("faults");
-    TCase *c = tcase_create("faults");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("faults", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

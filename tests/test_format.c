@@ -9,6 +9,7 @@
 #include "file/format.h"
 #include "file/little.h"
 #include "support/quantize.h"
+#include "support/suite.h"
 
 enum { MAX_VECTOR_BYTES = 1024, MAX_VECTOR_WEIGHTS = 512 };
 
@@ -327,24 +328,19 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("format");
-    TCase *c = tcase_create("format");
-    tcase_add_test(c, decoders_give_the_known_bits);
-    tcase_add_test(c, every_half_float_widens_exactly);
-    tcase_add_test(c, every_half_float_narrows_to_itself);
-    tcase_add_test(c, narrowing_rounds_to_nearest_and_ties_to_even);
-    tcase_add_test(c, types_have_names_and_sizes);
-    tcase_add_test(c, planes_decode_to_the_same_bits_as_the_file);
-    tcase_add_test(c, fifth_bits_lie_where_the_shaders_look);
-    tcase_add_test(c, q6_k_high_bits_lie_where_the_shaders_look);
-    tcase_add_test(c, q4_k_scales_lie_where_the_shaders_look);
-    tcase_add_test(c, planes_are_aligned_and_no_larger_than_the_file);
-    tcase_add_test(c, planes_beyond_32_bits_are_refused);
-    tcase_add_test(c, the_test_quantiser_is_near);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        decoders_give_the_known_bits,
+        every_half_float_widens_exactly,
+        every_half_float_narrows_to_itself,
+        narrowing_rounds_to_nearest_and_ties_to_even,
+        types_have_names_and_sizes,
+        planes_decode_to_the_same_bits_as_the_file,
+        fifth_bits_lie_where_the_shaders_look,
+        q6_k_high_bits_lie_where_the_shaders_look,
+        q4_k_scales_lie_where_the_shaders_look,
+        planes_are_aligned_and_no_larger_than_the_file,
+        planes_beyond_32_bits_are_refused,
+        the_test_quantiser_is_near,
+    };
+    return run_tests("format", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

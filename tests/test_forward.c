@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 static const double bound_f32 = 1e-9, bound_f16 = 1e-5, bound_same = 1e-6;
@@ -336,24 +337,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("forward");
-    TCase *c = tcase_create("forward");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    tcase_add_test(c, every_architecture_computes_what_the_formulas_say);
-    tcase_add_test(c, a_model_with_everything_optional);
-    tcase_add_test(c, sizes_that_fill_no_unit);
-    tcase_add_test(c, rotary_positions_are_scaled_as_the_file_says);
-    tcase_add_test(c, windowed_layers_forget);
-    tcase_add_test(c, every_format_computes_what_the_file_says);
-    tcase_add_test(c, int8_activations_stay_near_what_the_file_says);
-    tcase_add_test(c, a_prompt_in_any_pieces_has_the_same_logits);
-    tcase_add_test(c, a_long_context_crosses_pages_and_splits);
-    tcase_add_test(c, matrices_in_many_segments_give_the_same_logits);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        every_architecture_computes_what_the_formulas_say,
+        a_model_with_everything_optional,
+        sizes_that_fill_no_unit,
+        rotary_positions_are_scaled_as_the_file_says,
+        windowed_layers_forget,
+        every_format_computes_what_the_file_says,
+        int8_activations_stay_near_what_the_file_says,
+        a_prompt_in_any_pieces_has_the_same_logits,
+        a_long_context_crosses_pages_and_splits,
+        matrices_in_many_segments_give_the_same_logits,
+    };
+    return run_tests("forward", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "support/gguf_fixture.h"
+#include "support/suite.h"
 #include "support/temp.h"
 
 START_TEST(the_writer_makes_the_known_file)
@@ -529,36 +530,24 @@ START_TEST(closing_nothing_is_safe)
 }
 END_TEST
 
-static TCase *known_case(void)
+int main(void)
 {
-    TCase *c = tcase_create("known file");
-    tcase_add_checked_fixture(c, setup, teardown);
+    Suite *suite = suite_create("gguf");
+    TCase *c = add_case(suite, "known file", setup, teardown);
     tcase_add_test(c, the_writer_makes_the_known_file);
     tcase_add_test(c, the_known_file_is_read);
     tcase_add_test(c, a_file_cut_anywhere_is_refused_unless_only_padding_is_gone);
     tcase_add_test(c, a_truncated_file_is_called_so_with_the_field);
     tcase_add_test(c, bytes_behind_the_data_are_ignored);
     tcase_add_test(c, closing_nothing_is_safe);
-    return c;
-}
-
-static TCase *read_case(void)
-{
-    TCase *c = tcase_create("typed reads");
-    tcase_add_checked_fixture(c, setup, teardown);
+    c = add_case(suite, "typed reads", setup, teardown);
     tcase_add_test(c, integers_of_any_width_are_read_where_they_fit);
     tcase_add_test(c, floats_bools_and_strings_are_read_as_such);
     tcase_add_test(c, absent_keys_leave_the_default);
     tcase_add_test(c, arrays_are_read_by_kind);
     tcase_add_test(c, thousands_of_keys_and_tensors_are_found);
     tcase_add_test(c, a_vocabulary_of_600000_strings_is_indexed);
-    return c;
-}
-
-static TCase *file_case(void)
-{
-    TCase *c = tcase_create("files");
-    tcase_add_checked_fixture(c, make_folder, remove_folder);
+    c = add_case(suite, "files", make_folder, remove_folder);
     tcase_add_test(c, a_split_model_is_one);
     tcase_add_test(c, a_later_part_says_to_open_the_first);
     tcase_add_test(c, a_missing_part_is_named);
@@ -569,18 +558,5 @@ static TCase *file_case(void)
     tcase_add_test(c, a_part_in_memory_is_refused);
     tcase_add_test(c, files_that_cannot_be_opened_are_named);
     tcase_add_test(c, every_failed_allocation_is_survived);
-    return c;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("gguf");
-    suite_add_tcase(suite, known_case());
-    suite_add_tcase(suite, read_case());
-    suite_add_tcase(suite, file_case());
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

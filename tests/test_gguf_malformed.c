@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "support/gguf_fixture.h"
+#include "support/suite.h"
 
 /* ---- Header -------------------------------------------------------------------------------- */
 
@@ -356,20 +357,14 @@ START_TEST(offsets_are_aligned_in_order_and_without_gaps)
 }
 END_TEST
 
-static TCase *header_case(void)
+int main(void)
 {
-    TCase *c = tcase_create("header");
-    tcase_add_checked_fixture(c, setup, teardown);
+    Suite *suite = suite_create("gguf_malformed");
+    TCase *c = add_case(suite, "header", setup, teardown);
     tcase_add_test(c, another_magic_is_not_gguf);
     tcase_add_test(c, versions_have_sentences_of_their_own);
     tcase_add_test(c, counts_that_cannot_be_are_refused);
-    return c;
-}
-
-static TCase *key_case(void)
-{
-    TCase *c = tcase_create("keys");
-    tcase_add_checked_fixture(c, setup, teardown);
+    c = add_case(suite, "keys", setup, teardown);
     tcase_add_test(c, keys_have_printable_names_that_occur_once);
     tcase_add_test(c, a_name_longer_than_the_file_is_refused);
     tcase_add_test(c, unknown_value_types_are_refused);
@@ -378,13 +373,7 @@ static TCase *key_case(void)
     tcase_add_test(c, bools_are_0_or_1);
     tcase_add_test(c, the_alignment_is_a_u32_and_a_power_of_two);
     tcase_add_test(c, an_alignment_beyond_the_file_puts_the_data_past_its_end);
-    return c;
-}
-
-static TCase *tensor_case(void)
-{
-    TCase *c = tcase_create("tensors");
-    tcase_add_checked_fixture(c, setup, teardown);
+    c = add_case(suite, "tensors", setup, teardown);
     tcase_add_test(c, tensors_have_short_names_that_occur_once);
     tcase_add_test(c, tensors_have_at_most_four_dimensions);
     tcase_add_test(c, no_dimensions_are_one_element_and_a_dimension_of_0_is_none);
@@ -394,18 +383,5 @@ static TCase *tensor_case(void)
     tcase_add_test(c, rows_are_whole_blocks);
     tcase_add_test(c, a_type_that_vklm_cannot_run_is_read_soundly);
     tcase_add_test(c, offsets_are_aligned_in_order_and_without_gaps);
-    return c;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("gguf_malformed");
-    suite_add_tcase(suite, header_case());
-    suite_add_tcase(suite, key_case());
-    suite_add_tcase(suite, tensor_case());
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

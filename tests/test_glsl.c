@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/temp.h"
 
 static vklm_error error;
@@ -130,17 +131,16 @@ START_TEST(files_that_are_missing_or_include_themselves_are_named)
 }
 END_TEST
 
-static TCase *make_case(void)
+int main(void)
 {
-    TCase *c = tcase_create("compile");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, make_folder, remove_folder);
-    tcase_add_test(c, every_shader_of_the_project_compiles);
-    tcase_add_test(c, a_device_compiles_from_its_folder);
-    tcase_add_test(c, definitions_and_includes_reach_the_shader);
-    tcase_add_test(c, messages_name_file_and_line);
-    tcase_add_test(c, files_that_are_missing_or_include_themselves_are_named);
-    return c;
+    const TTest *const tests[] = {
+        every_shader_of_the_project_compiles,
+        a_device_compiles_from_its_folder,
+        definitions_and_includes_reach_the_shader,
+        messages_name_file_and_line,
+        files_that_are_missing_or_include_themselves_are_named,
+    };
+    return run_tests("glsl", make_folder, remove_folder, tests, sizeof tests / sizeof *tests);
 }
 
 #else
@@ -154,22 +154,10 @@ START_TEST(a_shader_folder_needs_a_build_with_a_compiler)
 }
 END_TEST
 
-static TCase *make_case(void)
+int main(void)
 {
-    TCase *c = tcase_create("refusal");
-    tcase_add_test(c, a_shader_folder_needs_a_build_with_a_compiler);
-    return c;
+    const TTest *const tests[] = {a_shader_folder_needs_a_build_with_a_compiler};
+    return run_tests("glsl", NULL, NULL, tests, 1);
 }
 
 #endif
-
-int main(void)
-{
-    Suite *suite = suite_create("glsl");
-    suite_add_tcase(suite, make_case());
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}

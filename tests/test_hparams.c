@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/arch.h"
+#include "support/suite.h"
 #include "support/tiny_model.h"
 
 static vklm_error error;
@@ -405,7 +406,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("hparams");
-    TCase *c = tcase_create("read");
+    TCase *c = add_case(suite, "read", NULL, NULL);
     tcase_add_test(c, all_numbers_of_llama_are_read);
     tcase_add_test(c, heads_may_be_wider_than_the_model);
     tcase_add_test(c, gemma3_brings_windows_gelu_and_scales);
@@ -414,22 +415,15 @@ int main(void)
     tcase_add_test(c, gemma3_of_62_layers_scales_by_its_width);
     tcase_add_test(c, rope_scaling_is_read_as_the_reference_reads_it);
     tcase_add_test(c, counts_may_come_as_one_for_each_layer);
-    suite_add_tcase(suite, c);
-    c = tcase_create("wrong");
+    c = add_case(suite, "wrong", NULL, NULL);
     tcase_add_test(c, a_required_key_is_missing);
     tcase_add_test(c, a_count_is_zero_or_of_another_type_or_absurd);
     tcase_add_test(c, a_number_is_not_positive_or_not_finite);
     tcase_add_test(c, counts_contradict_each_other);
-    suite_add_tcase(suite, c);
-    c = tcase_create("refused");
+    c = add_case(suite, "refused", NULL, NULL);
     tcase_add_test(c, an_unknown_architecture_is_named);
     tcase_add_test(c, features_without_support_are_named);
     tcase_add_test(c, files_that_are_no_model_say_what_they_are);
     tcase_add_test(c, a_file_without_tensors_is_a_vocabulary);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -9,6 +9,7 @@
 #include "kernel/kernels_internal.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
+#include "support/suite.h"
 
 /* Soft scores are a few ones: off by 1e-6 in f32, and so are their exponentials. Sharp ones reach
  * some hundred, whose exponentials no float holds: off by 2e-5. The bounds are the squares, and
@@ -293,16 +294,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("kernel_attention");
-    TCase *c = tcase_create("attention");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "attention", NULL, NULL);
     tcase_add_loop_test(c, rows_of_a_sequence_see_the_keys_before_them, 0,
                         HEADS_CASES * TUNED_BLIND);
     tcase_add_loop_test(c, rows_of_many_sequences_see_their_own, 0, HEADS_CASES * TUNED_BLIND);
     tcase_add_loop_test(c, matrices_see_the_keys_before_a_row, 0, COOP_HEADS * COOP_TUNINGS);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
+#include "support/suite.h"
 
 /* Sums of up to 768 products in f32 are off by some 1e-7 of their size; a single wrong weight or a
  * lost row by at least 1e-3. exp of a large argument may be off by 1e-5. Bounds are squares. */
@@ -418,28 +419,18 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("kernel_matmul");
-    TCase *c = tcase_create("products");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "products", NULL, NULL);
     tcase_add_loop_test(c, products_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * TUNED_BLIND);
     tcase_add_loop_test(c, every_epilogue_is_applied_in_order, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, nothing_behind_x_is_read, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, products_with_int8_are_right_in_every_shape, 0,
                         VKI_FORMAT_COUNT * TUNED_BLIND);
     tcase_add_loop_test(c, any_range_of_rows_may_cross_segments, 0, 2 * KERNEL_TUNINGS);
-    suite_add_tcase(suite, c);
-    c = tcase_create("tiles");
-    tcase_set_timeout(c, 0);
+    c = add_case(suite, "tiles", NULL, NULL);
     tcase_add_loop_test(c, tiles_are_right_in_every_shape, 0, VKI_FORMAT_COUNT * BLOCKS);
     tcase_add_loop_test(c, tiles_take_any_range_of_rows, 0, BLOCKS);
     tcase_add_loop_test(c, tiles_take_any_size_of_activations, 0, BLOCKS);
-    suite_add_tcase(suite, c);
-    c = tcase_create("embedding");
-    tcase_set_timeout(c, 0);
+    c = add_case(suite, "embedding", NULL, NULL);
     tcase_add_loop_test(c, embeddings_are_gathered_by_token, 0, VKI_FORMAT_COUNT * TUNED_BLIND);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

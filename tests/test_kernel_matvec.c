@@ -8,6 +8,7 @@
 #include "kernel/kernels_internal.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_rows.h"
+#include "support/suite.h"
 
 /* As in the tests of products, attention and rotary positions; squares of the errors. An f16 of the
  * cache is off by at most 2^-10 of itself, where the device rounds toward zero. */
@@ -466,17 +467,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("kernel_matvec");
-    TCase *c = tcase_create("few rows");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "few rows", NULL, NULL);
     tcase_add_loop_test(c, each_format_meets_each_epilogue, 0, VKI_FORMAT_COUNT);
     tcase_add_loop_test(c, products_of_few_rows_are_right_in_every_shape, 0, 2 * TUNED_BLIND);
     tcase_add_loop_test(c, embedding_leaves_what_the_first_product_reads, 0, VKI_FORMAT_COUNT);
     tcase_add_loop_test(c, attention_leaves_what_the_next_product_reads, 0, TUNED_BLIND);
     tcase_add_loop_test(c, a_normed_branch_joins_the_residual_stream, 0, TUNED_BLIND);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

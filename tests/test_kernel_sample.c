@@ -11,6 +11,7 @@
 #include "ref/kernels_ref.h"
 #include "support/exact_sampling.h"
 #include "support/kernel_fixture.h"
+#include "support/suite.h"
 
 static vklm_error error;
 
@@ -360,16 +361,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("kernel_sample");
-    TCase *c = tcase_create("sampling");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "sampling", NULL, NULL);
     tcase_add_loop_test(c, a_step_draws_what_the_host_would, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, a_logit_that_is_no_number_is_told, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, rows_without_parameters_are_greedy, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, many_draws_follow_the_exact_distribution, 0, sizeof drawn / sizeof *drawn);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

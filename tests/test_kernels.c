@@ -8,6 +8,7 @@
 #include "kernel/kernels_internal.h"
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
+#include "support/suite.h"
 
 static vklm_error error;
 
@@ -374,23 +375,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("kernels");
-    TCase *c = tcase_create("kernels");
-    tcase_set_timeout(c, 0);
+    TCase *c = add_case(suite, "kernels", NULL, NULL);
     tcase_add_loop_test(c, norms_are_right_for_any_width, 0, KERNEL_TUNINGS);
     tcase_add_loop_test(c, rope_turns_q_and_k_and_fills_the_cache, 0, KERNEL_TUNINGS);
-    suite_add_tcase(suite, c);
-    c = tcase_create("tuning");
+    c = add_case(suite, "tuning", NULL, NULL);
     tcase_add_test(c, tuning_is_sound_for_every_subgroup_size);
     tcase_add_test(c, tiles_are_made_of_whole_parts);
     tcase_add_test(c, splits_grow_with_the_keys);
-    suite_add_tcase(suite, c);
-    c = tcase_create("planning");
-    tcase_set_timeout(c, 0);
+    c = add_case(suite, "planning", NULL, NULL);
     tcase_add_test(c, every_failed_allocation_is_reported);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "support/suite.h"
+
 enum { MAX_FILES = 1000, MAX_PATH = 512, MAX_LINE = 1000 };
 enum {
     MAX_LIBRARY_LINES = 19000, /* a weekend's read; a third of it are tables and checks of files */
@@ -392,9 +394,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("layers");
-    TCase *tree = tcase_create("tree");
+    TCase *tree = add_case(suite, "tree", forget_faults, NULL);
     tcase_add_unchecked_fixture(tree, read_tree, free_tree);
-    tcase_add_checked_fixture(tree, forget_faults, NULL);
     tcase_add_test(tree, layers_include_to_the_left_only);
     tcase_add_test(tree, sizes_stay_readable);
     tcase_add_test(tree, functions_stay_short);
@@ -402,10 +403,5 @@ int main(void)
     tcase_add_test(tree, the_library_leaves_the_process_alone);
     tcase_add_test(tree, nothing_is_marked_as_unfinished);
     tcase_add_test(tree, readme_mentions_what_there_is);
-    suite_add_tcase(suite, tree);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "base/host.h"
 #include "gpu/plan.h"
+#include "support/suite.h"
 
 enum { N_DISPATCHES = 60, N_PLANS = 400 };
 
@@ -152,16 +153,11 @@ END_TEST
 int main(void)
 {
     vki_host_init(&host, NULL, NULL);
-    Suite *suite = suite_create("plan");
-    TCase *c = tcase_create("barriers");
-    tcase_add_test(c, every_conflicting_pair_is_parted_by_as_few_barriers_as_can_be);
-    tcase_add_test(c, readers_of_one_range_and_neighbours_run_together);
-    tcase_add_test(c, an_empty_grid_is_dropped);
-    tcase_add_test(c, a_plan_without_memory_says_so);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        every_conflicting_pair_is_parted_by_as_few_barriers_as_can_be,
+        readers_of_one_range_and_neighbours_run_together,
+        an_empty_grid_is_dropped,
+        a_plan_without_memory_says_so,
+    };
+    return run_tests("plan", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

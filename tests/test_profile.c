@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "kernel/tune_values.h"
+#include "support/suite.h"
 #include "support/tiny_session.h"
 #include "vklm/vklm_profile.h"
 
@@ -314,20 +315,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("profile");
-    TCase *c = tcase_create("profile");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    tcase_add_test(c, a_decode_step_is_five_dispatches_a_layer_and_three);
-    tcase_add_test(c, a_profile_times_every_dispatch_of_the_plan_once);
-    tcase_add_test(c, a_generation_goes_on_behind_a_profile);
-    tcase_add_test(c, tuning_times_the_values_of_each_field);
-    tcase_add_test(c, values_that_a_device_cannot_run_are_left_out);
-    tcase_add_test(c, what_cannot_be_profiled_is_refused);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        a_decode_step_is_five_dispatches_a_layer_and_three,
+        a_profile_times_every_dispatch_of_the_plan_once,
+        a_generation_goes_on_behind_a_profile,
+        tuning_times_the_values_of_each_field,
+        values_that_a_device_cannot_run_are_left_out,
+        what_cannot_be_profiled_is_refused,
+    };
+    return run_tests("profile", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

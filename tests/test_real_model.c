@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "support/gpu.h"
+#include "support/suite.h"
 #include "vklm/vklm.h"
 
 enum { SKIPPED = 77, N_GOLDEN = 24 };
@@ -163,17 +164,10 @@ int main(void)
         puts("skipped: VKLM_TEST_MODEL names no model file; samples/get-model.sh fetches it");
         return SKIPPED;
     }
-    Suite *suite = suite_create("real model");
-    TCase *whole = tcase_create("whole");
-    tcase_set_timeout(whole, 0);
-    tcase_add_checked_fixture(whole, setup, teardown);
-    tcase_add_test(whole, a_text_goes_on_as_the_reference_says);
-    tcase_add_test(whole, a_question_is_answered_as_the_reference_says);
-    tcase_add_test(whole, read_by_calls_it_says_the_same_and_takes_what_was_estimated);
-    suite_add_tcase(suite, whole);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        a_text_goes_on_as_the_reference_says,
+        a_question_is_answered_as_the_reference_says,
+        read_by_calls_it_says_the_same_and_takes_what_was_estimated,
+    };
+    return run_tests("real model", setup, teardown, tests, sizeof tests / sizeof *tests);
 }

@@ -1,6 +1,7 @@
 /* test_record.c - pipelines, recordings and the queue, with a shader that counts: sample.comp
  * without a token to draw adds 1 to a row's position and step. Lost barriers or dispatches show. */
 #include "support/gpu.h"
+#include "support/suite.h"
 
 #include <string.h>
 
@@ -216,19 +217,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("record");
-    TCase *c = tcase_create("record");
-    tcase_set_timeout(c, 0);
-    tcase_add_test(c, a_recording_is_replayed_in_order);
-    tcase_add_test(c, units_keep_their_order_across_submits);
-    tcase_add_test(c, units_cover_the_plan_and_respect_their_cost);
-    tcase_add_test(c, a_wait_may_poll);
-    tcase_add_test(c, what_fits_a_limit_follows_from_what_was_measured);
-    tcase_add_test(c, pipelines_are_made_once_for_a_key);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        a_recording_is_replayed_in_order,
+        units_keep_their_order_across_submits,
+        units_cover_the_plan_and_respect_their_cost,
+        a_wait_may_poll,
+        what_fits_a_limit_follows_from_what_was_measured,
+        pipelines_are_made_once_for_a_key,
+    };
+    return run_tests("record", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/rope_table.h"
+#include "support/suite.h"
 #include "support/tiny_model.h"
 
 enum { N_ROT = 64, PAIRS = N_ROT / 2 };
@@ -124,17 +125,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rope_table");
-    TCase *c = tcase_create("tables");
-    tcase_add_test(c, every_angle_is_there_up_to_long_contexts);
-    tcase_add_test(c, windowed_layers_turn_with_their_own_base_unscaled);
-    tcase_add_test(c, divisors_come_from_the_file);
-    tcase_add_test(c, longrope_chooses_by_the_context_of_the_model);
-    tcase_add_test(c, yarn_keeps_fast_pairs_and_divides_slow_ones);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        every_angle_is_there_up_to_long_contexts,
+        windowed_layers_turn_with_their_own_base_unscaled,
+        divisors_come_from_the_file,
+        longrope_chooses_by_the_context_of_the_model,
+        yarn_keeps_fast_pairs_and_divides_slow_ones,
+    };
+    return run_tests("rope_table", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

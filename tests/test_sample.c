@@ -9,6 +9,7 @@
 
 #include "support/exact_sampling.h"
 #include "support/gpu.h"
+#include "support/suite.h"
 
 static vklm_error error;
 static vki_host host;
@@ -612,15 +613,5 @@ int main(void)
         cold_is_greedy_and_hot_is_even, logits_of_any_size_can_be_drawn_from,
         penalties_of_any_size_leave_a_token, a_failed_allocation_is_a_status_and_the_next_draw_works,
     };
-    Suite *suite = suite_create("sample");
-    TCase *c = tcase_create("sampler");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("sample", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

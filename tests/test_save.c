@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "file/little.h"
+#include "support/suite.h"
 #include "support/temp.h"
 #include "support/tiny_session.h"
 
@@ -478,15 +479,5 @@ int main(int argc, char **argv)
         the_refusal_says_what_is_wrong,
         bytes_that_lie_do_no_harm,
     };
-    Suite *suite = suite_create("save");
-    TCase *c = tcase_create("save");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("save", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

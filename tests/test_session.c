@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 #include "text/vocab_types.h"
 
@@ -653,15 +654,5 @@ int main(void)
         destroyed_right_after_an_end_token,
         device_memory_comes_back,
     };
-    Suite *suite = suite_create("session");
-    TCase *c = tcase_create("session");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("session", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_session.h"
 
 enum { SESSIONS = 5, PROMPT = 40, NEW = 16 };
@@ -474,15 +475,5 @@ int main(void)
         session_parameters_are_checked, no_session_has_nothing, model_parameters_are_checked,
         what_the_file_recommends_is_the_default,
     };
-    Suite *suite = suite_create("sessions");
-    TCase *c = tcase_create("sessions");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("sessions", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

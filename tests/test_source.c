@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/temp.h"
 #include "support/tiny_session.h"
 #include "support/weights_check.h"
@@ -478,15 +479,5 @@ int main(void)
         a_vocabulary_comes_from_anywhere,
         long_keys_are_read_piece_by_piece,
     };
-    Suite *suite = suite_create("source");
-    TCase *c = tcase_create("source");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("source", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/temp.h"
 #include "support/tiny_session.h"
 
@@ -353,14 +354,10 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("start");
-    TCase *jobs = tcase_create("jobs");
-    tcase_set_timeout(jobs, 0);
+    TCase *jobs = add_case(suite, "jobs", NULL, NULL);
     tcase_add_test(jobs, every_job_runs_once_on_any_number_of_threads);
     tcase_add_test(jobs, a_crew_can_be_helped_and_ended_early);
-    suite_add_tcase(suite, jobs);
-    TCase *c = tcase_create("pipelines");
-    tcase_set_timeout(c, 0);
-    tcase_add_checked_fixture(c, set_up, tear_down);
+    TCase *c = add_case(suite, "pipelines", set_up, tear_down);
     tcase_add_test(c, nothing_is_compiled_after_a_load);
     tcase_add_test(c, nothing_is_compiled_after_a_load_of_mixed_formats);
     tcase_add_test(c, any_number_of_threads_makes_the_same_pipelines);
@@ -368,10 +365,5 @@ int main(void)
     tcase_add_test(c, batches_are_made_ready_when_sessions_are_several);
     tcase_add_test(c, a_cache_serves_the_next_device_and_a_bad_one_is_ignored);
     tcase_add_test(c, a_cache_of_another_driver_is_ignored);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

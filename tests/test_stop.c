@@ -7,6 +7,7 @@
 
 #include "run/stop.h"
 #include "support/gpu.h"
+#include "support/suite.h"
 
 static vklm_error error;
 static vki_host host;
@@ -178,14 +179,5 @@ int main(void)
         the_first_to_end_counts_and_of_these_the_longest, random_texts_agree_with_a_plain_search, ids_stop_too,
         strings_that_cannot_be_are_refused,
     };
-    Suite *suite = suite_create("stop");
-    TCase *c = tcase_create("stops");
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tcase_add_test(c, tests[i]);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_tests("stop", set_up, tear_down, tests, sizeof tests / sizeof *tests);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_vocab.h"
 #include "text/pretokenize.h"
 
@@ -407,27 +408,21 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tokenizers");
-    TCase *c = tcase_create("tokenizers");
-    tcase_set_timeout(c, 0);
-    tcase_add_test(c, spm_puts_a_space_before_each_fragment);
-    tcase_add_test(c, spm_obeys_the_file_about_space_bos_and_eos);
-    tcase_add_test(c, spm_merges_the_best_pair_first_and_the_leftmost_of_equals);
-    tcase_add_test(c, spm_falls_back_to_bytes);
-    tcase_add_test(c, spm_cannot_tell_its_space_mark_from_a_space);
-    tcase_add_test(c, spm_detokenises_without_the_space_it_added);
-    tcase_add_test(c, bpe_merges_by_rank_within_pieces);
-    tcase_add_test(c, bpe_reads_bad_bytes_as_replacement_characters);
-    tcase_add_test(c, bpe_can_ignore_merges_for_whole_pieces);
-    tcase_add_test(c, bpe_ignores_merges_of_what_is_no_token);
-    tcase_add_test(c, bpe_merges_as_a_slow_search_does);
-    tcase_add_test(c, each_pre_tokenizer_splits_in_its_way);
-    tcase_add_test(c, every_listed_pre_tokenizer_opens);
-    tcase_add_test(c, an_unknown_pre_tokenizer_is_refused_by_name);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        spm_puts_a_space_before_each_fragment,
+        spm_obeys_the_file_about_space_bos_and_eos,
+        spm_merges_the_best_pair_first_and_the_leftmost_of_equals,
+        spm_falls_back_to_bytes,
+        spm_cannot_tell_its_space_mark_from_a_space,
+        spm_detokenises_without_the_space_it_added,
+        bpe_merges_by_rank_within_pieces,
+        bpe_reads_bad_bytes_as_replacement_characters,
+        bpe_can_ignore_merges_for_whole_pieces,
+        bpe_ignores_merges_of_what_is_no_token,
+        bpe_merges_as_a_slow_search_does,
+        each_pre_tokenizer_splits_in_its_way,
+        every_listed_pre_tokenizer_opens,
+        an_unknown_pre_tokenizer_is_refused_by_name,
+    };
+    return run_tests("tokenizers", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

@@ -2,6 +2,7 @@
 #include <check.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "text/utf8.h"
 
 #define BAD VKI_UTF8_REPLACEMENT
@@ -127,16 +128,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("utf8");
-    TCase *c = tcase_create("utf8");
-    tcase_add_test(c, a_character_has_one_to_four_bytes);
-    tcase_add_test(c, a_stream_gives_the_same_text_however_it_is_cut);
-    tcase_add_test(c, a_stream_holds_back_only_what_may_become_a_character);
-    tcase_add_test(c, any_bytes_give_valid_text_within_the_promised_room);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        a_character_has_one_to_four_bytes,
+        a_stream_gives_the_same_text_however_it_is_cut,
+        a_stream_holds_back_only_what_may_become_a_character,
+        any_bytes_give_valid_text_within_the_promised_room,
+    };
+    return run_tests("utf8", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/suite.h"
 #include "support/tiny_vocab.h"
 
 /* ---- Special tokens
@@ -451,28 +452,22 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("vocab");
-    TCase *c = tcase_create("vocab");
-    tcase_set_timeout(c, 0);
-    tcase_add_test(c, only_user_defined_tokens_are_found_in_plain_text);
-    tcase_add_test(c, odd_special_tokens_do_no_harm);
-    tcase_add_test(c, phi3_drops_the_white_space_behind_special_tokens);
-    tcase_add_test(c, bpe_adds_bos_where_the_family_or_the_file_says_so);
-    tcase_add_test(c, generation_ends_at_what_the_file_or_the_text_says);
-    tcase_add_test(c, a_small_buffer_tells_the_needed_size);
-    tcase_add_test(c, any_valid_text_comes_back);
-    tcase_add_test(c, long_runs_take_no_time_to_speak_of);
-    tcase_add_test(c, a_file_without_a_tokenizer_gives_none);
-    tcase_add_test(c, other_tokenizers_are_refused_by_name);
-    tcase_add_test(c, tables_that_do_not_fit_are_refused);
-    tcase_add_test(c, ids_out_of_range_are_ignored_with_a_warning);
-    tcase_add_test(c, an_empty_vocabulary_says_nothing);
-    tcase_add_test(c, a_vocabulary_opens_from_a_path);
-    tcase_add_test(c, every_allocation_may_fail);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    const TTest *const tests[] = {
+        only_user_defined_tokens_are_found_in_plain_text,
+        odd_special_tokens_do_no_harm,
+        phi3_drops_the_white_space_behind_special_tokens,
+        bpe_adds_bos_where_the_family_or_the_file_says_so,
+        generation_ends_at_what_the_file_or_the_text_says,
+        a_small_buffer_tells_the_needed_size,
+        any_valid_text_comes_back,
+        long_runs_take_no_time_to_speak_of,
+        a_file_without_a_tokenizer_gives_none,
+        other_tokenizers_are_refused_by_name,
+        tables_that_do_not_fit_are_refused,
+        ids_out_of_range_are_ignored_with_a_warning,
+        an_empty_vocabulary_says_nothing,
+        a_vocabulary_opens_from_a_path,
+        every_allocation_may_fail,
+    };
+    return run_tests("vocab", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

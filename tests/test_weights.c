@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "model/model.h"
+#include "support/suite.h"
 #include "support/tiny_model.h"
 #include "support/weights_check.h"
 
@@ -505,19 +506,10 @@ START_TEST(freeing_twice_and_zeroed_weights_are_fine)
 }
 END_TEST
 
-static TCase *new_case(Suite *suite, const char *name)
-{
-    TCase *c = tcase_create(name);
-    tcase_add_checked_fixture(c, set_up, tear_down);
-    tcase_set_timeout(c, 0);
-    suite_add_tcase(suite, c);
-    return c;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("weights");
-    TCase *c = new_case(suite, "loaded");
+    TCase *c = add_case(suite, "loaded", set_up, tear_down);
     tcase_add_test(c, every_format_of_every_architecture_arrives);
     tcase_add_test(c, rows_of_any_length_are_padded_with_zeros);
     tcase_add_test(c, only_rotated_values_change_places);
@@ -530,19 +522,15 @@ int main(void)
     tcase_add_test(c, small_blocks_cut_matrices_into_many_segments);
     tcase_add_test(c, layers_know_their_window_and_their_table);
     tcase_add_test(c, weights_arrive_through_staging_and_by_any_number_of_threads);
-    c = new_case(suite, "refused");
+    c = add_case(suite, "refused", set_up, tear_down);
     tcase_add_test(c, a_row_too_long_to_upload_is_refused);
     tcase_add_test(c, a_missing_tensor_is_named);
     tcase_add_test(c, another_shape_is_named_with_what_was_expected);
     tcase_add_test(c, another_type_is_named);
     tcase_add_test(c, tensors_of_another_architecture_are_refused_and_unknown_ones_warned_of);
-    c = new_case(suite, "failing");
+    c = add_case(suite, "failing", set_up, tear_down);
     tcase_add_test(c, progress_rises_to_one_and_can_cancel_anywhere);
     tcase_add_test(c, any_allocation_may_fail);
     tcase_add_test(c, freeing_twice_and_zeroed_weights_are_fine);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }
