@@ -8,6 +8,7 @@
 
 #include "file/format.h"
 #include "file/little.h"
+#include "ref/formats_ref.h"
 #include "support/quantize.h"
 #include "support/suite.h"
 
@@ -58,7 +59,7 @@ static void check_vector(uint32_t ggml_id, const uint8_t *blocks, size_t size, c
     const size_t n = size / info->block_bytes * info->block_weights;
     float weights[MAX_VECTOR_WEIGHTS];
     ck_assert_uint_le(n, MAX_VECTOR_WEIGHTS);
-    vki_format_decode(format, blocks, n, weights);
+    ref_decode(format, blocks, n, weights);
     for (size_t i = 0; i < n; i++) {
         const uint32_t wanted = (uint32_t)strtoul(expected, &expected, 16);
         ck_assert_msg(vki_bits_of_float(weights[i]) == wanted, "%s: weight %zu is %08x, not %08x",
@@ -118,7 +119,7 @@ END_TEST
 START_TEST(every_half_float_narrows_to_itself)
 {
     for (uint32_t bits = 0; bits < 65536; bits++) {
-        const uint16_t back = vki_f32_to_f16(vki_f16_to_f32((uint16_t)bits));
+        const uint16_t back = ref_f32_to_f16(vki_f16_to_f32((uint16_t)bits));
         if (isnan(half_value(bits)))
             ck_assert_uint_eq(back, bits | 0x0200);
         else
@@ -134,14 +135,14 @@ START_TEST(narrowing_rounds_to_nearest_and_ties_to_even)
         const float high = bits == 0x7bff ? 65536 : vki_f16_to_f32((uint16_t)(bits + 1));
         const float middle = (low + high) / 2; /* exact */
         const uint16_t even = (uint16_t)(bits + (bits & 1));
-        ck_assert_uint_eq(vki_f32_to_f16(middle), even);
-        ck_assert_uint_eq(vki_f32_to_f16(nextafterf(middle, 0)), bits);
-        ck_assert_uint_eq(vki_f32_to_f16(nextafterf(middle, INFINITY)), bits + 1);
-        ck_assert_uint_eq(vki_f32_to_f16(-middle), even | 0x8000);
+        ck_assert_uint_eq(ref_f32_to_f16(middle), even);
+        ck_assert_uint_eq(ref_f32_to_f16(nextafterf(middle, 0)), bits);
+        ck_assert_uint_eq(ref_f32_to_f16(nextafterf(middle, INFINITY)), bits + 1);
+        ck_assert_uint_eq(ref_f32_to_f16(-middle), even | 0x8000);
     }
-    ck_assert_uint_eq(vki_f32_to_f16(1e30f), 0x7c00);
-    ck_assert_uint_eq(vki_f32_to_f16(-INFINITY), 0xfc00);
-    ck_assert_uint_eq(vki_f32_to_f16(1e-40f), 0);
+    ck_assert_uint_eq(ref_f32_to_f16(1e30f), 0x7c00);
+    ck_assert_uint_eq(ref_f32_to_f16(-INFINITY), 0xfc00);
+    ck_assert_uint_eq(ref_f32_to_f16(1e-40f), 0);
 }
 END_TEST
 
@@ -199,8 +200,8 @@ START_TEST(planes_decode_to_the_same_bits_as_the_file)
             for (uint32_t row = (uint32_t)rows; row-- > 0;)
                 vki_planes_pack_row(&planes, file + row * row_bytes, cols, row, base);
             for (uint32_t row = 0; row < rows; row++) {
-                vki_format_decode((vki_format)f, file + row * row_bytes, cols, wanted);
-                vki_planes_decode_row(&planes, base, row, got);
+                ref_decode((vki_format)f, file + row * row_bytes, cols, wanted);
+                ref_decode_planes(&planes, base, row, got);
                 ck_assert_msg(memcmp(wanted, got, cols * sizeof *got) == 0, "%s row %u of %u x %u",
                               info->name, row, (unsigned)rows, (unsigned)cols);
                 for (size_t w = cols; w < padded; w++)
@@ -315,7 +316,7 @@ START_TEST(the_test_quantiser_is_near)
     for (int f = 0; f < VKI_FORMAT_COUNT; f++) {
         double difference = 0, energy = 0;
         quantize((vki_format)f, weights, N, blocks);
-        vki_format_decode((vki_format)f, blocks, N, decoded);
+        ref_decode((vki_format)f, blocks, N, decoded);
         for (int i = 0; i < N; i++) {
             difference += pow((double)decoded[i] - (double)weights[i], 2);
             energy += pow((double)weights[i], 2);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/rope_table.h"
+#include "ref/formats_ref.h"
 #include "support/suite.h"
 #include "support/tiny_model.h"
 
@@ -34,7 +35,7 @@ static void make(const tiny_model *m, uint32_t which, const char *base)
     if (base) {
         const vki_gguf_tensor *tensor = vki_gguf_find_tensor(&gguf, base);
         ck_assert_ptr_nonnull(tensor);
-        vki_format_decode(VKI_F32, tensor->data, PAIRS, divisors);
+        ref_decode(VKI_F32, tensor->data, PAIRS, divisors);
     }
     vki_gguf_close(&gguf);
     gguf_writer_free(w);

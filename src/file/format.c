@@ -1,8 +1,5 @@
-/* format.c - the table of weight formats and their scalar decoders.
+/* format.c - the table of weight formats, and the values of those that are plain floats.
  *
- * The decoders are the reference that shaders and tests are held to: f32 arithmetic in the order
- * of the formats' definition (scale product, times quant, then the offset). Each product is stored
- * before anything is added to it, so that no compiler fuses the two into another rounding.
  * Formats that vklm cannot run have only a name and a size here: the reader must step over them.
  */
 #include "file/format.h"
@@ -25,150 +22,20 @@ float vki_f16_to_f32(uint16_t bits)
     return sign ? -value : value;
 }
 
-/* value / 2^shift to the nearest integer, ties to even; shift from 1 to 31. */
-static uint32_t shift_round(uint32_t value, uint32_t shift)
-{
-    const uint32_t odd = value >> shift & 1;
-    return (value + (1u << (shift - 1)) - 1 + odd) >> shift;
-}
-
-uint16_t vki_f32_to_f16(float value)
-{
-    const uint32_t bits = vki_bits_of_float(value), magnitude = bits & 0x7fffffff;
-    const uint32_t exponent = magnitude >> 23;
-    uint32_t half;
-    if (magnitude > F32_INFINITY) /* a NaN stays one, made quiet */
-        half = F16_INFINITY | 0x0200 | (magnitude >> 13 & 0x03ff);
-    else if (exponent >= 127 + 16) half = F16_INFINITY;
-    else if (exponent > 127 - 15) half = shift_round(magnitude - ((127u - 15) << 23), 13);
-    else if (exponent >= 127 - 25) /* in units of 2^-24, with the leading one made visible */
-        half = shift_round((magnitude & 0x7fffff) | 0x800000, 127 - 1 - exponent);
-    else half = 0;
-    return (uint16_t)(bits >> 16 & 0x8000) | (uint16_t)half;
-}
-
-static float load_f16(const uint8_t *bytes)
-{
-    return vki_f16_to_f32(vki_load16(bytes));
-}
-
-static void decode_f32(const uint8_t *block, float *weights)
-{
-    *weights = vki_float_of_bits(vki_load32(block));
-}
-
-static void decode_f16(const uint8_t *block, float *weights)
-{
-    *weights = load_f16(block);
-}
-
-static void decode_bf16(const uint8_t *block, float *weights)
-{
-    *weights = vki_float_of_bits((uint32_t)vki_load16(block) << 16);
-}
-
-static void decode_q8_0(const uint8_t *block, float *weights)
-{
-    const float d = load_f16(block);
-    for (int j = 0; j < 32; j++) weights[j] = d * (float)(int8_t)block[2 + j];
-}
-
-/* The common part of the 4- and 5-bit formats: d * (quant - zero) of 32 weights; bit j of `high` is
- * the fifth bit of weight j. */
-static void decode_nibbles(const uint8_t *quants, uint32_t high, int zero, float d, float *weights)
-{
-    for (int j = 0; j < 16; j++) {
-        const int low_quant = (quants[j] & 15) | (int)(high >> j & 1) << 4;
-        const int high_quant = quants[j] >> 4 | (int)(high >> (j + 16) & 1) << 4;
-        weights[j] = d * (float)(low_quant - zero);
-        weights[j + 16] = d * (float)(high_quant - zero);
-    }
-}
-
-static void add_min(float m, float *weights)
-{
-    for (int j = 0; j < 32; j++) weights[j] += m;
-}
-
-static void decode_q4_0(const uint8_t *block, float *weights)
-{
-    decode_nibbles(block + 2, 0, 8, load_f16(block), weights);
-}
-
-static void decode_q4_1(const uint8_t *block, float *weights)
-{
-    decode_nibbles(block + 4, 0, 0, load_f16(block), weights);
-    add_min(load_f16(block + 2), weights);
-}
-
-static void decode_q5_0(const uint8_t *block, float *weights)
-{
-    decode_nibbles(block + 6, vki_load32(block + 2), 16, load_f16(block), weights);
-}
-
-static void decode_q5_1(const uint8_t *block, float *weights)
-{
-    decode_nibbles(block + 8, vki_load32(block + 4), 0, load_f16(block), weights);
-    add_min(load_f16(block + 2), weights);
-}
-
-void vki_q4_k_scale(const uint8_t *scales, int k, uint32_t *scale, uint32_t *min)
-{
-    if (k < 4) {
-        *scale = scales[k] & 63;
-        *min = scales[k + 4] & 63;
-    } else {
-        *scale = (scales[k + 4] & 15u) | (scales[k - 4] >> 6 & 3u) << 4;
-        *min = (uint32_t)scales[k + 4] >> 4 | (scales[k] >> 6 & 3u) << 4;
-    }
-}
-
-static void decode_q4_k(const uint8_t *block, float *weights)
-{
-    const float d = load_f16(block), dmin = load_f16(block + 2);
-    for (int k = 0; k < 8; k++) {
-        uint32_t scale, min;
-        vki_q4_k_scale(block + 4, k, &scale, &min);
-        const float step = d * (float)scale, offset = dmin * (float)min;
-        const uint8_t *quants = block + 16 + 32 * (k / 2);
-        const int shift = k % 2 * 4;
-        for (int l = 0; l < 32; l++) {
-            const float product = step * (float)(quants[l] >> shift & 15);
-            weights[32 * k + l] = product - offset;
-        }
-    }
-}
-
-static void decode_q6_k(const uint8_t *block, float *weights)
-{
-    const float d = load_f16(block + 208);
-    for (int unit = 0; unit < 8; unit++) {
-        const int half = unit / 4, part = unit % 4; /* a half's four units share 64 + 32 bytes */
-        const uint8_t *low = block + 64 * half + 32 * (part % 2);
-        const uint8_t *high = block + 128 + 32 * half;
-        for (int l = 0; l < 32; l++) {
-            const float scale = d * (float)(int8_t)block[192 + 2 * unit + l / 16];
-            const int quant = (low[l] >> part / 2 * 4 & 15) | (high[l] >> 2 * part & 3) << 4;
-            weights[32 * unit + l] = scale * (float)(quant - 32);
-        }
-    }
-}
-
 #define UNIT(bytes) {bytes, false}
 #define SUPER(bytes) {bytes, true}
 
 static const vki_format_info formats[VKI_FORMAT_COUNT] = {
-    [VKI_F32] = {"F32", "f32", 0, 1, 4, 1, {UNIT(128)}, decode_f32},
-    [VKI_F16] = {"F16", "f16", 1, 1, 2, 1, {UNIT(64)}, decode_f16},
-    [VKI_BF16] = {"BF16", "bf16", 30, 1, 2, 1, {UNIT(64)}, decode_bf16},
-    [VKI_Q8_0] = {"Q8_0", "q8_0", 8, 32, 34, 2, {UNIT(32), UNIT(2)}, decode_q8_0},
-    [VKI_Q4_0] = {"Q4_0", "q4_0", 2, 32, 18, 2, {UNIT(16), UNIT(2)}, decode_q4_0},
-    [VKI_Q4_1] = {"Q4_1", "q4_1", 3, 32, 20, 2, {UNIT(16), UNIT(4)}, decode_q4_1},
-    [VKI_Q5_0] = {"Q5_0", "q5_0", 6, 32, 22, 3, {UNIT(16), UNIT(4), UNIT(2)}, decode_q5_0},
-    [VKI_Q5_1] = {"Q5_1", "q5_1", 7, 32, 24, 3, {UNIT(16), UNIT(4), UNIT(4)}, decode_q5_1},
-    [VKI_Q4_K] = {"Q4_K", "q4_k", 12, 256, 144, 2, {UNIT(16), SUPER(16)}, decode_q4_k},
-    [VKI_Q6_K] = {"Q6_K", "q6_k", 14, 256, 210, 4, {UNIT(16), UNIT(8), SUPER(16), SUPER(2)},
-                  decode_q6_k},
+    [VKI_F32] = {"F32", "f32", 0, 1, 4, 1, {UNIT(128)}},
+    [VKI_F16] = {"F16", "f16", 1, 1, 2, 1, {UNIT(64)}},
+    [VKI_BF16] = {"BF16", "bf16", 30, 1, 2, 1, {UNIT(64)}},
+    [VKI_Q8_0] = {"Q8_0", "q8_0", 8, 32, 34, 2, {UNIT(32), UNIT(2)}},
+    [VKI_Q4_0] = {"Q4_0", "q4_0", 2, 32, 18, 2, {UNIT(16), UNIT(2)}},
+    [VKI_Q4_1] = {"Q4_1", "q4_1", 3, 32, 20, 2, {UNIT(16), UNIT(4)}},
+    [VKI_Q5_0] = {"Q5_0", "q5_0", 6, 32, 22, 3, {UNIT(16), UNIT(4), UNIT(2)}},
+    [VKI_Q5_1] = {"Q5_1", "q5_1", 7, 32, 24, 3, {UNIT(16), UNIT(4), UNIT(4)}},
+    [VKI_Q4_K] = {"Q4_K", "q4_k", 12, 256, 144, 2, {UNIT(16), SUPER(16)}},
+    [VKI_Q6_K] = {"Q6_K", "q6_k", 14, 256, 210, 4, {UNIT(16), UNIT(8), SUPER(16), SUPER(2)}},
 };
 
 /* The types of a GGUF file that vklm knows only by name and size. */
@@ -222,10 +89,11 @@ bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights,
     return false;
 }
 
-void vki_format_decode(vki_format format, const uint8_t *blocks, uint64_t n, float *weights)
+void vki_floats_decode(vki_format format, const uint8_t *from, uint64_t n, float *values)
 {
-    const vki_format_info *info = vki_format_get(format);
-    assert(n % info->block_weights == 0);
-    for (uint64_t i = 0; i < n / info->block_weights; i++)
-        info->decode(blocks + i * info->block_bytes, weights + i * info->block_weights);
+    assert(format <= VKI_BF16);
+    for (uint64_t i = 0; i < n; i++)
+        values[i] = format == VKI_F32 ? vki_float_of_bits(vki_load32(from + 4 * i))
+                  : format == VKI_F16 ? vki_f16_to_f32(vki_load16(from + 2 * i))
+                                      : vki_float_of_bits((uint32_t)vki_load16(from + 2 * i) << 16);
 }

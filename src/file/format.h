@@ -1,4 +1,4 @@
-/* format.h - the weight formats: one table row each, a scalar decoder, and the planes kernels read.
+/* format.h - the weight formats: one table row each, and the planes kernels read.
  *
  * GGUF's blocks of 18, 22, 144 or 210 bytes force 2-byte loads. At load every matrix is repacked,
  * row by row, into planes whose parts are 16-byte aligned: quants in plane 0, the rest behind. The
@@ -29,7 +29,7 @@
  * scale k; dword 2: nibble k = low 4 bits of min k; dword 3: bits 2k, 2k + 1 = high 2 bits of scale
  * k, bits 16 + 2k, 17 + 2k = high 2 bits of min k (k = 0..7, one per unit).
  *
- * shaders/format/ holds the GLSL side of the same layout.
+ * shaders/format/ holds the GLSL side of the same layout, tests/ref/formats_ref.c reads it weight by weight.
  */
 #ifndef VKI_FORMAT_H
 #define VKI_FORMAT_H
@@ -62,7 +62,6 @@ typedef struct vki_format_info {
         uint32_t bytes;   /* in one part */
         bool per_super;   /* a part is a super, else a unit */
     } planes[VKI_MAX_PLANES];
-    void (*decode)(const uint8_t *block, float *weights); /* one block of the file */
 } vki_format_info;
 
 /* format < VKI_FORMAT_COUNT. */
@@ -75,15 +74,11 @@ bool vki_format_from_ggml(uint32_t ggml_id, vki_format *format_out);
  * unknown or removed id. The reader needs sizes even of what vklm cannot run. */
 bool vki_ggml_type(uint32_t ggml_id, const char **name, uint32_t *block_weights, uint32_t *block_bytes);
 
-/* n weights, a multiple of the block; bit for bit what the reference decodes. */
-void vki_format_decode(vki_format format, const uint8_t *blocks, uint64_t n, float *weights);
+/* n values of F32, F16 or BF16. */
+void vki_floats_decode(vki_format format, const uint8_t *from, uint64_t n, float *values);
 
-/* Scale and min k (0..7), 6 bits each, of a Q4_K block; scales: the 12 bytes that pack them. */
-void vki_q4_k_scale(const uint8_t *scales, int k, uint32_t *scale, uint32_t *min);
-
-/* IEEE half conversions, subnormals kept, round to nearest even. */
+/* Of an IEEE half, subnormals kept. */
 float vki_f16_to_f32(uint16_t bits);
-uint16_t vki_f32_to_f16(float value);
 
 /* Where the planes of a rows x cols matrix lie. */
 typedef struct vki_planes {
@@ -107,8 +102,5 @@ void vki_planes_pack_row(const vki_planes *planes, const uint8_t *file_row, uint
 /* The same of F32 weights, each multiplied with `scale`. */
 void vki_planes_pack_scaled(const vki_planes *planes, const uint8_t *file_row, uint64_t cols, float scale,
                             uint32_t row, uint8_t *base);
-
-/* The inverse for tests and for small host-side reads: units * 32 weights of one row. */
-void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row, float *weights);
 
 #endif

@@ -1,8 +1,7 @@
-/* planes.c - repacks rows of GGUF blocks into the planes of format.h, and reads them back.
+/* planes.c - repacks rows of GGUF blocks into the planes of format.h.
  *
  * Packing runs over every byte of a model while it loads, so it moves words, not weights: nibbles
  * that the file already pairs as a unit does are copied, others are regrouped eight at a time.
- * Decoding follows the layout's definition weight by weight; it serves tests and small host reads.
  * A plane row never shares a byte with another row: rows may be packed in any order.
  */
 #include "file/format.h"
@@ -112,7 +111,7 @@ static inline uint32_t gather2(uint32_t bytes)
     return (bytes | bytes >> 12) & 0xff;
 }
 
-/* The file's 12 bytes of scales and minima (vki_q4_k_scale): six bits of the first four of each in bytes 0-3 and
+/* The file's 12 bytes of scales and minima: six bits of the first four of each in bytes 0-3 and
  * 4-7, the low four bits of the others in bytes 8-11 and their high two above those six. */
 static inline void regroup_scales(const uint8_t *scales, uint8_t *super)
 {
@@ -192,93 +191,8 @@ void vki_planes_pack_scaled(const vki_planes *planes, const uint8_t *file_row, u
     for (uint64_t begin = 0; begin < cols; begin += VKI_UNIT_WEIGHTS, to += VKI_UNIT_WEIGHTS * sizeof(float)) {
         float unit[VKI_UNIT_WEIGHTS] = {0};
         const uint32_t n = (uint32_t)vki_min(VKI_UNIT_WEIGHTS, cols - begin);
-        vki_format_decode(VKI_F32, file_row + begin * sizeof(float), n, unit);
+        vki_floats_decode(VKI_F32, file_row + begin * sizeof(float), n, unit);
         for (uint32_t i = 0; i < n; i++) unit[i] *= scale;
         memcpy(to, unit, sizeof unit);
-    }
-}
-
-/* Quant w (0..31) of a unit, before its zero point is taken off. quants, high: the unit's parts of
- * planes 0 and 1. */
-static int unit_quant(vki_format format, const uint8_t *quants, const uint8_t *high, int w)
-{
-    const int nibble = w < 16 ? quants[w] & 15 : quants[w - 16] >> 4;
-    const int i = w % 16 / 4, c = w % 4;
-    if (format == VKI_Q5_0 || format == VKI_Q5_1)
-        return nibble | (int)(vki_load32(high) >> (8 * c + w / 16 * 4 + i) & 1) << 4;
-    if (format == VKI_Q6_K)
-        return nibble | (int)(vki_load32(high + w / 16 * 4) >> (8 * c + 2 * i) & 3) << 4;
-    return nibble;
-}
-
-static float f16_at(const uint8_t *bytes)
-{
-    return vki_f16_to_f32(vki_load16(bytes));
-}
-
-static void decode_q8_0(const uint8_t **part, uint32_t unit, float *weights)
-{
-    const float d = f16_at(part[1] + 2 * unit);
-    for (int w = 0; w < VKI_UNIT_WEIGHTS; w++)
-        weights[w] = d * (float)(int8_t)part[0][VKI_UNIT_WEIGHTS * unit + (uint32_t)w];
-}
-
-static void decode_legacy(vki_format format, const uint8_t **part, uint32_t unit, float *weights)
-{
-    const bool five_bits = format == VKI_Q5_0 || format == VKI_Q5_1;
-    const bool has_min = format == VKI_Q4_1 || format == VKI_Q5_1;
-    const int zero = has_min ? 0 : five_bits ? 16 : 8;
-    const uint8_t *scales = part[five_bits ? 2 : 1] + (has_min ? 4 : 2) * unit;
-    for (int w = 0; w < VKI_UNIT_WEIGHTS; w++) {
-        const int quant = unit_quant(format, part[0] + 16 * unit, part[1] + 4 * unit, w);
-        weights[w] = f16_at(scales) * (float)(quant - zero);
-    }
-    for (int w = 0; has_min && w < VKI_UNIT_WEIGHTS; w++) weights[w] += f16_at(scales + 2);
-}
-
-static void decode_q4_k(const uint8_t **part, uint32_t unit, float *weights)
-{
-    const uint8_t *super = part[1] + 16 * (unit / VKI_SUPER_UNITS);
-    const uint32_t k = unit % VKI_SUPER_UNITS, high = vki_load32(super + 12);
-    const uint32_t scale = (vki_load32(super + 4) >> 4 * k & 15) | (high >> 2 * k & 3) << 4;
-    const uint32_t min = (vki_load32(super + 8) >> 4 * k & 15) | (high >> (16 + 2 * k) & 3) << 4;
-    const float step = f16_at(super) * (float)scale, offset = f16_at(super + 2) * (float)min;
-    for (int w = 0; w < VKI_UNIT_WEIGHTS; w++) {
-        const float product = step * (float)unit_quant(VKI_Q4_K, part[0] + 16 * unit, NULL, w);
-        weights[w] = product - offset;
-    }
-}
-
-static void decode_q6_k(const uint8_t **part, uint32_t unit, float *weights)
-{
-    const float d = f16_at(part[3] + 2 * (unit / VKI_SUPER_UNITS));
-    for (int w = 0; w < VKI_UNIT_WEIGHTS; w++) {
-        const int quant = unit_quant(VKI_Q6_K, part[0] + 16 * unit, part[1] + 8 * unit, w);
-        const float scale = d * (float)(int8_t)part[2][2 * unit + (uint32_t)w / 16];
-        weights[w] = scale * (float)(quant - 32);
-    }
-}
-
-void vki_planes_decode_row(const vki_planes *planes, const uint8_t *base, uint32_t row, float *weights)
-{
-    const vki_format format = planes->format;
-    const uint8_t *part[VKI_MAX_PLANES] = {0};
-    assert(row < planes->rows);
-    for (uint32_t p = 0; p < vki_format_get(format)->n_planes; p++)
-        part[p] = base + row_offset(planes, p, row);
-    for (uint32_t unit = 0; unit < planes->units; unit++, weights += VKI_UNIT_WEIGHTS) {
-        switch (format) {
-        case VKI_Q8_0: decode_q8_0(part, unit, weights); break;
-        case VKI_Q4_K: decode_q4_k(part, unit, weights); break;
-        case VKI_Q6_K: decode_q6_k(part, unit, weights); break;
-        case VKI_F32:
-        case VKI_F16:
-        case VKI_BF16: {
-            const uint32_t unit_bytes = vki_format_get(format)->planes[0].bytes;
-            vki_format_decode(format, part[0] + unit * unit_bytes, VKI_UNIT_WEIGHTS, weights);
-            break;
-        }
-        default: decode_legacy(format, part, unit, weights);
-        }
     }
 }

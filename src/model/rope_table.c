@@ -101,7 +101,7 @@ vklm_status vki_rope_table_make(const vki_hparams *hparams, const vki_gguf *gguf
     if (divisors) status = vki_gguf_read_tensor(gguf, divisors, 0, pairs * sizeof(float), error, bytes);
     for (uint32_t i = 0; i < pairs && status == VKLM_OK; i++) {
         float divisor = 1;
-        if (divisors) vki_format_decode(VKI_F32, bytes + i * sizeof divisor, 1, &divisor);
+        if (divisors) vki_floats_decode(VKI_F32, bytes + i * sizeof divisor, 1, &divisor);
         frequencies[i] = frequency(hparams, which, i, divisor);
     }
     const double factor = hparams->rope_attention_factor * temperature(hparams, which);

@@ -94,7 +94,7 @@ static vklm_status read_scale(search *s, const char *base, vki_part *part)
         return vki_fail(s->error, VKLM_BAD_FILE, "%s: the tensor %s is not F32", s->gguf->path, s->name);
     uint8_t bytes[sizeof(float)];
     TRY(vki_gguf_read_tensor(s->gguf, tensor, 0, sizeof bytes, s->error, bytes));
-    vki_format_decode(format, bytes, 1, &part->scale);
+    vki_floats_decode(format, bytes, 1, &part->scale);
     if (part->scale == 1 || part->format == VKI_F32 || s->rule->is_vector) return VKLM_OK;
     return vki_fail(s->error, VKLM_UNSUPPORTED, "%s: %s is not 1, which vklm supports for F32 only",
                     s->gguf->path, s->name);

@@ -385,7 +385,7 @@ static vklm_status upload_vector(loader *l, const vki_stack *stack)
         const vki_part *part = &stack->parts[i];
         const uint8_t *bytes = NULL;
         if (part->tensor) TRY(fetch(l, part->tensor, 0, part->tensor->size_bytes, &bytes));
-        if (bytes) vki_format_decode(part->format, bytes, part->rows, decoded);
+        if (bytes) vki_floats_decode(part->format, bytes, part->rows, decoded);
         else memset(decoded, 0, part->rows * sizeof *decoded);
         for (uint32_t r = 0; r < part->rows; r++)
             to[r] = decoded[vki_part_file_row(part, &l->weights->hparams, r)] * part->scale;

@@ -6,6 +6,7 @@
 
 #include "file/format.h"
 #include "file/gguf.h"
+#include "ref/formats_ref.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -63,7 +64,7 @@ static void repack(const vki_gguf_tensor *tensor)
     for (uint32_t row = 0; base && weights && row < rows; row++) {
         const uint8_t *from = tensor->data + tensor->size_bytes / rows * row;
         vki_planes_pack_row(&planes, from, cols, row, base);
-        vki_planes_decode_row(&planes, base, row, weights);
+        ref_decode_planes(&planes, base, row, weights);
         read_bytes(weights, (size_t)cols * sizeof *weights);
     }
     free(base);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "file/format.h"
+#include "ref/formats_ref.h"
 
 /* y = scale W x + bias, or scale (W x + bias): the reference differs between attention and FFN. */
 typedef struct matrix {
@@ -91,7 +92,7 @@ static float *decode(const vki_gguf *gguf, const char *name, size_t *cols, size_
     *cols = (size_t)tensor->ne[0];
     *rows = (size_t)tensor->ne[1];
     float *weights = allocate(*cols * *rows, sizeof *weights);
-    vki_format_decode(format, tensor->data, *cols * *rows, weights);
+    ref_decode(format, tensor->data, *cols * *rows, weights);
     return weights;
 }
 
@@ -391,9 +392,9 @@ static void attend(const model_ref *m, const layer *y, size_t position, const do
 static double activate(const model_ref *m, double z)
 {
     if (!m->gemma) return z / (1 + exp(-z));
-    if (m->f16_gelu) z = vki_f16_to_f32(vki_f32_to_f16((float)z));
+    if (m->f16_gelu) z = vki_f16_to_f32(ref_f32_to_f16((float)z));
     const double y = 0.5 * z * (1 + tanh(sqrt(2 / acos(-1)) * (z + 0.044715 * z * z * z)));
-    return m->f16_gelu ? vki_f16_to_f32(vki_f32_to_f16((float)y)) : y;
+    return m->f16_gelu ? vki_f16_to_f32(ref_f32_to_f16((float)y)) : y;
 }
 
 static void add_branch(const model_ref *m, const float *post_norm, double *branch, double *x)

@@ -1,10 +1,9 @@
 /* model_ref.h - the forward pass of the four architectures in double precision, for model tests.
  *
- * Straight from the GGUF: it reads keys and tensors itself, in the file's layout and rotary order,
- * and shares with the library only the GGUF reader and the scalar decoders. Every sum and every
- * activation is a double, so that its own error is far below any bound a test states. Against the
- * peer's CPU backend with an f32 KV cache: normalised error 1e-13 and less, gemma3 through the f16
- * table of GELU 1e-10, without it 5e-8 (the peer rounds arguments and results of GELU to f16).
+ * Straight from the GGUF: it reads keys and tensors itself, in the file's layout and rotary order, and shares with
+ * the library only the GGUF reader. Every sum and every activation is a double, so that its own error is far below
+ * any bound a test states. Against the peer's CPU backend with an f32 KV cache: normalised error 1e-13 and less,
+ * gemma3 through the f16 table of GELU 1e-10, without it 5e-8 (the peer rounds arguments and results of GELU to f16).
  */
 #ifndef MODEL_REF_H
 #define MODEL_REF_H

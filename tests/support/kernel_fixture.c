@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "ref/formats_ref.h"
 #include "support/quantize.h"
 
 enum { GUARD_FLOATS = 64 }; /* before and behind an output */
@@ -221,7 +222,7 @@ void fixture_matrix(kernel_fixture *f, test_matrix *m, uint32_t cols, const test
         for (uint32_t r = 0; r < segments[i].rows; r++, row += cols) {
             random_weights(f, row, cols);
             quantize(format, row, cols, blocks);
-            vki_format_decode(format, blocks, cols, row);
+            ref_decode(format, blocks, cols, row);
             vki_planes_pack_row(&segment->planes, blocks, cols, r, buffer->mapped);
         }
     }
@@ -257,7 +258,7 @@ static void *kv_at(const test_cache *cache, kv_place place)
 float fixture_put_kv(const test_cache *cache, kv_place place, float value)
 {
     void *at = kv_at(cache, place);
-    const uint16_t half = vki_f32_to_f16(value);
+    const uint16_t half = ref_f32_to_f16(value);
     if (cache->heads.kv_f32) {
         memcpy(at, &value, sizeof value);
         return value;

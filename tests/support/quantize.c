@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "file/little.h"
+#include "ref/formats_ref.h"
 
 static void store_f16(uint8_t *bytes, float value)
 {
-    const uint16_t bits = vki_f32_to_f16(value);
+    const uint16_t bits = ref_f32_to_f16(value);
     bytes[0] = (uint8_t)bits;
     bytes[1] = (uint8_t)(bits >> 8);
 }
@@ -16,7 +17,7 @@ static void store_f16(uint8_t *bytes, float value)
 /* The value as f16 keeps it. */
 static float as_f16(float value)
 {
-    return vki_f16_to_f32(vki_f32_to_f16(value));
+    return vki_f16_to_f32(ref_f32_to_f16(value));
 }
 
 /* x / step to the nearest of lowest..highest; a step of 0 gives what stands for 0. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ref/formats_ref.h"
 #include "support/gpu.h"
 
 /* What check_weights was called with. */
@@ -33,7 +34,7 @@ static void read_row(const vki_matrix *matrix, uint32_t row, float *out)
     while (row >= s->first_row + s->planes.rows) s++;
     ck_assert(s < matrix->segments + matrix->n_segments && row >= s->first_row);
     float *padded = calloc((size_t)s->planes.units * 32, sizeof *padded);
-    vki_planes_decode_row(&s->planes, weights_at(weights, s->address, s->planes.size_bytes),
+    ref_decode_planes(&s->planes, weights_at(weights, s->address, s->planes.size_bytes),
                           row - s->first_row, padded);
     for (uint32_t i = matrix->cols; i < s->planes.units * 32; i++) ck_assert(padded[i] == 0);
     memcpy(out, padded, matrix->cols * sizeof *out);
@@ -58,7 +59,7 @@ static void decode_row(const vki_gguf_tensor *tensor, uint64_t row, float *out)
     ck_assert(vki_format_from_ggml(tensor->ggml_id, &format));
     const vki_format_info *info = vki_format_get(format);
     const uint64_t row_bytes = tensor->ne[0] / info->block_weights * info->block_bytes;
-    vki_format_decode(format, tensor->data + row * row_bytes, tensor->ne[0], out);
+    ref_decode(format, tensor->data + row * row_bytes, tensor->ne[0], out);
 }
 
 /* Where value `i` of a head of the device comes from in a head of the file. */
