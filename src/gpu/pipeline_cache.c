@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/hash.h"
 #include "gpu/device.h"
 
 typedef struct blob_header {
@@ -14,20 +15,7 @@ typedef struct blob_header {
     uint64_t size_bytes, hash; /* of what follows */
 } blob_header;
 
-static const char magic[8] = {'v', 'k', 'l', 'm', 'p', 'i', 'p', '1'};
-
-/* FNV-1a over words of 64 bits, zero-padded: it finds accidents, not forgeries. */
-static uint64_t hash_of(const uint8_t *bytes, size_t size_bytes)
-{
-    uint64_t hash = 0xcbf29ce484222325;
-    for (size_t at = 0; at < size_bytes; at += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + at, size_bytes - at < 8 ? size_bytes - at : 8);
-        hash = (hash ^ word) * 0x100000001b3;
-        hash ^= hash >> 29;
-    }
-    return hash;
-}
+static const char magic[8] = {'v', 'k', 'l', 'm', 'p', 'i', 'p', '2'};
 
 /* Whether the header that Vulkan prescribes names this device and this driver. */
 static bool is_ours(const vklm_device *device, const uint8_t *data)
@@ -51,7 +39,7 @@ static VkPipelineCacheCreateInfo choose_data(const vklm_device *device, const vo
     if (size_bytes >= sizeof header) memcpy(&header, blob, sizeof header);
     const size_t data_bytes = size_bytes - sizeof header;
     if (size_bytes < sizeof header + 32 || memcmp(header.magic, magic, sizeof magic) != 0 ||
-        header.size_bytes != data_bytes || header.hash != hash_of(data, data_bytes)) {
+        header.size_bytes != data_bytes || header.hash != vki_hash(data, data_bytes, 0)) {
         vki_log(&device->host, VKLM_LOG_WARNING, "the pipeline cache is damaged: pipelines are compiled anew");
     } else if (!is_ours(device, data)) {
         vki_log(&device->host, VKLM_LOG_INFO,
@@ -93,7 +81,7 @@ vklm_status vklm_device_get_pipeline_cache(vklm_device *device, vklm_error *erro
     result = device->fn.vkGetPipelineCacheData(device->device, device->pipeline_cache, &needed, data);
     TRY(vki_check(device, result, "vkGetPipelineCacheData", error));
     header.size_bytes = needed;
-    header.hash = hash_of(data, needed);
+    header.hash = vki_hash(data, needed, 0);
     memcpy(header.magic, magic, sizeof magic);
     memcpy(bytes, &header, sizeof header);
     *size_out = sizeof header + needed;

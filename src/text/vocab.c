@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/hash.h"
 #include "text/vocab_types.h"
 
 static bool equals(vki_string text, const char *other, size_t len)
@@ -22,19 +23,11 @@ static bool is_text(vki_string text, const char *other)
     return equals(text, other, strlen(other));
 }
 
-/* FNV-1a. */
-static uint64_t hash_text(const char *text, size_t len)
-{
-    uint64_t hash = 0xCBF29CE484222325u;
-    for (size_t i = 0; i < len; i++) hash = (hash ^ (uint8_t)text[i]) * 0x100000001B3u;
-    return hash ^ hash >> 32;
-}
-
 /* The slot that holds the text, or the empty one where it belongs. Slots hold id + 1. */
 static uint32_t *find_slot(const vklm_vocab *vocab, const char *text, size_t len)
 {
     const size_t mask = vocab->n_text_slots - 1;
-    size_t at = (size_t)hash_text(text, len) & mask;
+    size_t at = (size_t)vki_hash(text, len, vocab->seed) & mask;
     while (vocab->text_slots[at] && !equals(vocab->texts[vocab->text_slots[at] - 1], text, len))
         at = (at + 1) & mask;
     return &vocab->text_slots[at];
@@ -255,6 +248,7 @@ vklm_status vki_vocab_create(const vki_gguf *gguf, const vki_host *host, vklm_er
     vklm_vocab *vocab;
     TRY(vki_alloc(host, 1, sizeof *vocab, error, &vocab));
     vocab->host = *host;
+    vocab->seed = gguf->seed;
     vocab->is_bpe = is_bpe;
     vki_arena_init(&vocab->arena, &vocab->host);
     const vklm_status status = load(vocab, gguf, error);

@@ -45,6 +45,7 @@ struct vklm_vocab {
     vki_string *texts;
     uint32_t *text_slots; /* open addressing over the texts that a tokenizer can meet */
     size_t n_text_slots, longest_text;
+    uint64_t seed;        /* of their hashes: no file can be made to have them collide */
 
     uint32_t byte_ids[256]; /* the token that stands for a byte, or VKI_NO_ID */
     char bytes[256];        /* 0, 1, 2 ...: what byte tokens show */
