@@ -10,6 +10,7 @@
 #include "base/checked.h"
 #include "base/os.h"
 #include "support/suite.h"
+#include "support/test_memory.h"
 #include "support/tiny_session.h"
 
 enum { SESSIONS = 11 };
@@ -507,23 +508,6 @@ END_TEST
 
 /* ---- What comes back ---------------------------------------------------------------------------------------------- */
 
-static atomic_size_t host_bytes;
-
-static void *counting_realloc(void *user, void *pointer, size_t size)
-{
-    (void)user;
-    size_t *old = pointer ? (size_t *)pointer - 2 : NULL;
-    if (old) atomic_fetch_sub(&host_bytes, old[0]);
-    if (size == 0) {
-        free(old);
-        return NULL;
-    }
-    size_t *block = realloc(old, size + 2 * sizeof *block);
-    block[0] = size;
-    atomic_fetch_add(&host_bytes, size);
-    return block + 2;
-}
-
 START_TEST(a_thousand_sessions_leave_nothing_behind)
 {
     enum { AT_ONCE = 8, ROUNDS = 1000 / AT_ONCE, NEW = 10 };
@@ -531,9 +515,10 @@ START_TEST(a_thousand_sessions_leave_nothing_behind)
     m.n_layer = 1;
     vklm_session *sessions[AT_ONCE];
     size_t host_first = 0;
+    test_memory heap = {0};
     uint64_t device_first = 0;
     device = test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params),
-                                               .allocator = {.realloc = counting_realloc}});
+                                               .allocator = test_allocator(&heap)});
     model = tiny_load(device, &m);
     some_ids(23, 256, prompt, RUN_MAX_IDS);
     for (int round = 0; round < ROUNDS; round++) {
@@ -547,14 +532,14 @@ START_TEST(a_thousand_sessions_leave_nothing_behind)
             vklm_session_destroy(&sessions[i]);
         }
         if (round == 8) { /* almost every form of a step that there will be has been recorded */
-            host_first = atomic_load(&host_bytes);
+            host_first = heap.bytes;
             device_first = vklm_device_memory_used(device);
         }
         if (round > 8) ck_assert_uint_le(vklm_device_memory_used(device), device_first);
-        if (round > 8 && round % 3 == 2) ck_assert_uint_le(atomic_load(&host_bytes), host_first + 16384);
+        if (round > 8 && round % 3 == 2) ck_assert_uint_le(heap.bytes, host_first + 16384);
     }
     close_model();
-    ck_assert_uint_eq(atomic_load(&host_bytes), 0);
+    ck_assert_uint_eq(heap.bytes, 0);
 }
 END_TEST
 

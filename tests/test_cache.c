@@ -4,10 +4,10 @@
  * What a session generates greedily is compared with what its history brings in a session that is alone.
  */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/suite.h"
+#include "support/test_memory.h"
 #include "support/tiny_session.h"
 
 enum { LONG = 600, NEW = 8, PAGE = VKI_KV_PAGE_KEYS };
@@ -15,20 +15,10 @@ enum { LONG = 600, NEW = 8, PAGE = VKI_KV_PAGE_KEYS };
 static vklm_device *device;
 static vklm_model *model;
 static vklm_error error;
+static test_memory heap;
 static vklm_token ids[RUN_MAX_IDS], other_ids[RUN_MAX_IDS];
-static size_t n_calls, fail_at; /* allocations: ever, the one that fails (0: none) */
 
 static const vklm_session_params alone = {.no_sharing = true};
-
-static void *counting_realloc(void *user, void *pointer, size_t size)
-{
-    (void)user;
-    if (size == 0) {
-        free(pointer);
-        return NULL;
-    }
-    return ++n_calls == fail_at ? NULL : realloc(pointer, size);
-}
 
 static void load(const char *arch)
 {
@@ -40,7 +30,7 @@ static void load(const char *arch)
 static void set_up(void)
 {
     device = test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params),
-                                               .allocator = {.realloc = counting_realloc}});
+                                               .allocator = test_allocator(&heap)});
     load("llama");
     some_ids(31, 256, ids, RUN_MAX_IDS);
     some_ids(37, 256, other_ids, RUN_MAX_IDS);
@@ -211,9 +201,9 @@ START_TEST(a_fork_that_cannot_be_leaves_nothing)
     CHECK_FAILS(vklm_session_fork(source, 301, &error, &fork), VKLM_INVALID_ARGUMENT, "301 tokens");
     vklm_status status = VKLM_OUT_OF_MEMORY;
     for (size_t k = 1; status != VKLM_OK; k++) {
-        fail_at = n_calls + k;
+        heap.fail_at = heap.n_calls + k;
         status = vklm_session_fork(source, 0, &error, &fork);
-        fail_at = 0;
+        heap.fail_at = 0;
         if (status != VKLM_OK) ck_assert_int_eq(status, VKLM_OUT_OF_MEMORY);
         check_pages();
     }
@@ -488,10 +478,10 @@ START_TEST(a_conversation_survives_any_failed_allocation)
     for (size_t k = 1, failed = 1; failed; k += 1 + k / 8) {
         vklm_session *s = tiny_session(model, &(vklm_session_params){.context = 120, .keep_replaced = true,
                                                                      .on_overflow = VKLM_OVERFLOW_DROP});
-        fail_at = n_calls + k;
+        heap.fail_at = heap.n_calls + k;
         const vklm_status status = converse(s);
-        failed = fail_at <= n_calls;
-        fail_at = 0;
+        failed = heap.fail_at <= heap.n_calls;
+        heap.fail_at = 0;
         ck_assert_msg(status == VKLM_OK || (failed && status == VKLM_OUT_OF_MEMORY), "%zu: %s", k, error.text);
         check_pages();
         CHECK_OK(converse(s));

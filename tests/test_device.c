@@ -12,6 +12,7 @@
 
 #include "gpu/memory.h"
 #include "gpu/pipeline.h"
+#include "support/test_memory.h"
 
 static vklm_error error;
 
@@ -110,39 +111,21 @@ START_TEST(a_machine_without_a_driver_is_told_what_to_install)
 END_TEST
 #endif
 
-/* Fails the call number `fail_at`; counts what is alive. */
-typedef struct counting {
-    int calls, fail_at, alive;
-} counting;
-
-static void *counting_realloc(void *user, void *pointer, size_t size_bytes)
-{
-    counting *counts = user;
-    if (size_bytes == 0) {
-        counts->alive--;
-        free(pointer);
-        return NULL;
-    }
-    if (++counts->calls == counts->fail_at) return NULL;
-    if (!pointer) counts->alive++;
-    return realloc(pointer, size_bytes);
-}
-
 START_TEST(every_failed_allocation_is_reported_and_leaks_nothing)
 {
     vklm_status status = VKLM_OUT_OF_MEMORY;
-    for (int k = 1; status != VKLM_OK; k++) {
-        ck_assert_int_lt(k, 100);
-        counting counts = {.fail_at = k};
+    for (size_t k = 1; status != VKLM_OK; k++) {
+        ck_assert_uint_lt(k, 100);
+        test_memory heap = {.fail_at = k};
         const vklm_device_params params = {.struct_size = sizeof params,
-                                           .allocator = {counting_realloc, &counts}};
+                                           .allocator = test_allocator(&heap)};
         vklm_device *device;
         status = vklm_device_create(&params, &error, &device);
-        ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "allocation %d: %s", k,
+        ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "allocation %zu: %s", k,
                       error.text);
-        ck_assert((status == VKLM_OK) == (counts.calls < k));
+        ck_assert((status == VKLM_OK) == (heap.n_calls < k));
         vklm_device_destroy(&device);
-        ck_assert_int_eq(counts.alive, 0);
+        ck_assert_uint_eq(heap.n_live, 0);
     }
 }
 END_TEST

@@ -3,11 +3,11 @@
  */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/suite.h"
 #include "support/temp.h"
+#include "support/test_memory.h"
 #include "support/tiny_session.h"
 
 static vklm_device *device;
@@ -169,35 +169,16 @@ static bool read_file(void *user, uint64_t offset, void *bytes, size_t n)
     return good;
 }
 
-/* Host memory, counted. */
-static size_t host_now, host_most, host_bytes_total;
-
-static void *counting_realloc(void *user, void *pointer, size_t size)
-{
-    (void)user;
-    const size_t before = pointer ? *(size_t *)((char *)pointer - 16) : 0;
-    char *base = pointer ? (char *)pointer - 16 : NULL;
-    host_now = host_now - before + size;
-    if (host_now > host_most) host_most = host_now;
-    host_bytes_total += size;
-    if (size == 0) {
-        free(base);
-        return NULL;
-    }
-    base = realloc(base, size + 16);
-    memcpy(base, &size, sizeof size);
-    return base + 16;
-}
-
 START_TEST(a_load_keeps_to_the_host_memory_that_was_estimated)
 {
     uint64_t n_read = 0;
+    test_memory heap = {0};
     tiny_model m = tiny_model_of("llama");
     m.n_vocab = 25000; /* a head larger than a window */
     save(&m);
     vklm_device_destroy(&device);
     device = test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params),
-                                               .allocator = {.realloc = counting_realloc}});
+                                               .allocator = test_allocator(&heap)});
     for (int read = 0; read < 2; read++) {
         vklm_estimate e;
         vklm_model *model;
@@ -210,16 +191,16 @@ START_TEST(a_load_keeps_to_the_host_memory_that_was_estimated)
         if (read) params.path = NULL, params.sources = &source;
         CHECK_OK(vklm_model_estimate(device, &params, NULL, 1, &error, &e));
         if (read) ck_assert_uint_le(n_read, 1 << 20); /* its header, no weights */
-        const size_t before = host_now;
-        host_most = host_now;
+        const size_t before = heap.bytes;
+        heap.most_bytes = heap.bytes;
         CHECK_OK(vklm_model_load(device, &params, &error, &model));
-        ck_assert_msg(host_most - before <= e.host_bytes, "%zu, not %llu", host_most - before,
+        ck_assert_msg(heap.most_bytes - before <= e.host_bytes, "%zu, not %llu", heap.most_bytes - before,
                       (unsigned long long)e.host_bytes);
         ck_assert_uint_lt(e.host_bytes, read ? 50 << 20 : 10 << 20);
         vklm_model_destroy(&model);
     }
     vklm_device_destroy(&device);
-    ck_assert_uint_eq(host_now, 0);
+    ck_assert_uint_eq(heap.bytes, 0);
 }
 END_TEST
 

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/driver_calls.h"
 #include "support/suite.h"
 #include "support/temp.h"
+#include "support/test_memory.h"
 #include "support/tiny_session.h"
 
 enum { PROMPT = 20, NEW = 5 };
@@ -22,20 +22,7 @@ static vklm_session *session;
 static vklm_error error;
 static vklm_token prompt[RUN_MAX_IDS], expected[NEW];
 static run_result result;
-static size_t n_live, n_calls, fail_at; /* allocations: now, ever, the one that fails (0: none) */
-
-static void *counting_realloc(void *user, void *pointer, size_t size)
-{
-    (void)user;
-    if (size == 0) {
-        n_live -= pointer != NULL;
-        free(pointer);
-        return NULL;
-    }
-    if (++n_calls == fail_at) return NULL;
-    n_live += pointer == NULL;
-    return realloc(pointer, size);
-}
+static test_memory heap;
 
 static tiny_model fault_model(void)
 {
@@ -48,7 +35,7 @@ static void set_up(void)
 {
     const tiny_model m = fault_model();
     device = test_device(&(vklm_device_params){.struct_size = sizeof(vklm_device_params),
-                                               .allocator = {.realloc = counting_realloc}});
+                                               .allocator = test_allocator(&heap)});
     driver_reset();
     driver_wrap(device);
     model = tiny_load(device, &m);
@@ -63,7 +50,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    fail_at = 0;
+    heap.fail_at = 0;
     run_free(&result);
     vklm_session_destroy(&session);
     vklm_model_destroy(&model);
@@ -71,7 +58,7 @@ static void tear_down(void)
     ck_assert_int_eq(driver.alive, 0);
     driver_unwrap(device);
     vklm_device_destroy(&device);
-    ck_assert_uint_eq(n_live, 0);
+    ck_assert_uint_eq(heap.n_live, 0);
 }
 
 static const vklm_generate_params greedy = {.struct_size = sizeof greedy, .ignore_end = true,
@@ -249,18 +236,18 @@ START_TEST(any_allocation_may_fail_and_nothing_leaks)
     const tiny_model m = fault_model();
     char path[TEMP_FOLDER_SIZE];
     save_model(&m, path);
-    const size_t live_before = n_live, calls_before = n_calls;
+    const size_t live_before = heap.n_live, calls_before = heap.n_calls;
     const uint64_t used_before = vklm_device_memory_used(device);
     CHECK_OK(whole_life(path));
-    const size_t n = n_calls - calls_before;
+    const size_t n = heap.n_calls - calls_before;
     size_t n_survived = 0;
     for (size_t k = 1; k <= n; k++) {
-        fail_at = n_calls + k;
+        heap.fail_at = heap.n_calls + k;
         const vklm_status status = whole_life(path);
-        fail_at = 0;
+        heap.fail_at = 0;
         n_survived += status == VKLM_OK; /* what makes regular expressions fast can be done without */
         if (status != VKLM_OK) ck_assert_msg(error.status == VKLM_OUT_OF_MEMORY, "%zu of %zu: %s", k, n, error.text);
-        ck_assert_uint_eq(n_live, live_before);
+        ck_assert_uint_eq(heap.n_live, live_before);
         ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
     }
     ck_assert_uint_le(n_survived, n / 4);
@@ -279,7 +266,7 @@ START_TEST(a_session_survives_any_failed_allocation)
         for (size_t k = 1, failed = 1; failed; k++) {
             vklm_session_destroy(&session);
             vklm_status status = VKLM_OK;
-            fail_at = n_calls + k;
+            heap.fail_at = heap.n_calls + k;
             status = vklm_session_create(model, &create, &error, &session);
             if (status == VKLM_OK) status = vklm_session_set_ids(session, prompt, PROMPT, &error, NULL);
             if (status == VKLM_OK) status = vklm_session_generate(session, &params, &error);
@@ -289,8 +276,8 @@ START_TEST(a_session_survives_any_failed_allocation)
                 ck_assert_mem_eq(vklm_session_ids(session, &n_ids), prompt, PROMPT * sizeof *prompt);
                 ck_assert_uint_eq(n_ids, PROMPT + result.n_drawn);
             }
-            failed = fail_at <= n_calls;
-            fail_at = 0;
+            failed = heap.fail_at <= heap.n_calls;
+            heap.fail_at = 0;
             ck_assert_int_eq(status, failed ? VKLM_OUT_OF_MEMORY : VKLM_OK);
             if (!session) CHECK_OK(vklm_session_create(model, &create, &error, &session));
             check_works(session);
@@ -328,7 +315,7 @@ START_TEST(a_load_without_device_memory_leaves_nothing)
 {
     const tiny_model m = fault_model();
     const uint64_t used_before = vklm_device_memory_used(device);
-    const size_t live_before = n_live;
+    const size_t live_before = heap.n_live;
     vklm_status status = VKLM_OUT_OF_DEVICE_MEMORY;
     int calls = 0;
     for (; status != VKLM_OK; calls++) {
@@ -339,7 +326,7 @@ START_TEST(a_load_without_device_memory_leaves_nothing)
         if (status != VKLM_OK) ck_assert_int_eq(status, VKLM_OUT_OF_DEVICE_MEMORY);
         vklm_model_destroy(&other);
         ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
-        ck_assert_uint_eq(n_live, live_before);
+        ck_assert_uint_eq(heap.n_live, live_before);
     }
     ck_assert_int_gt(calls, 3);
     check_works(session);
@@ -377,7 +364,7 @@ START_TEST(calls_of_the_driver_may_fail_in_a_models_life_and_nothing_leaks)
     const tiny_model m = fault_model();
     char path[TEMP_FOLDER_SIZE];
     save_model(&m, path);
-    const size_t live_before = n_live;
+    const size_t live_before = heap.n_live;
     const int alive_before = driver.alive;
     const uint64_t used_before = vklm_device_memory_used(device);
     (void)fail_call(0);
@@ -391,7 +378,7 @@ START_TEST(calls_of_the_driver_may_fail_in_a_models_life_and_nothing_leaks)
         if (status != VKLM_OK) ck_assert_msg(status == wanted, "%s (call %d): %s", driver.names[n], n, error.text);
         else ck_assert_msg(has_second_chance(n), "%s (call %d) failed and nobody cares", driver.names[n], n);
         ck_assert_int_eq(driver.alive, alive_before);
-        ck_assert_uint_eq(n_live, live_before);
+        ck_assert_uint_eq(heap.n_live, live_before);
         ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
     }
     (void)fail_call(0);
@@ -518,7 +505,7 @@ START_TEST(a_load_can_be_cancelled_at_every_report_and_leaves_nothing)
     const vklm_model_params params = {.struct_size = sizeof params, .path = path, .progress = report,
                                       .progress_user = &reports_left};
     const uint64_t used_before = vklm_device_memory_used(device);
-    const size_t live_before = n_live;
+    const size_t live_before = heap.n_live;
     vklm_status status = VKLM_CANCELLED;
     int n = 0;
     for (; status != VKLM_OK; n++) {
@@ -529,7 +516,7 @@ START_TEST(a_load_can_be_cancelled_at_every_report_and_leaves_nothing)
         if (status != VKLM_OK) ck_assert_int_eq(status, VKLM_CANCELLED);
         vklm_model_destroy(&other);
         ck_assert_uint_eq(vklm_device_memory_used(device), used_before);
-        ck_assert_uint_eq(n_live, live_before);
+        ck_assert_uint_eq(heap.n_live, live_before);
     }
     ck_assert_int_gt(n, 2);
     ck_assert_double_eq(last_fraction, 1);

@@ -2,10 +2,12 @@
  * allocation failing in turn. Files that lie: test_gguf_malformed.c. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "support/gguf_fixture.h"
 #include "support/suite.h"
 #include "support/temp.h"
+#include "support/test_memory.h"
 
 START_TEST(the_writer_makes_the_known_file)
 {
@@ -474,24 +476,6 @@ END_TEST
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-typedef struct ration {
-    long left, alive; /* allocations until one fails; blocks not freed */
-} ration;
-
-static void *rationed(void *user, void *pointer, size_t size_bytes)
-{
-    ration *r = user;
-    if (size_bytes == 0) {
-        if (pointer) r->alive--;
-        free(pointer);
-        return NULL;
-    }
-    if (r->left-- <= 0) return NULL;
-    void *memory = realloc(pointer, size_bytes);
-    if (memory && !pointer) r->alive++;
-    return memory;
-}
-
 START_TEST(every_failed_allocation_is_survived)
 {
     char path[TEMP_FOLDER_SIZE + 64];
@@ -507,17 +491,18 @@ START_TEST(every_failed_allocation_is_survived)
     static const part first = {0, 3, 4, {0}};
     write_part(path, &first);
     vklm_status status = VKLM_OUT_OF_MEMORY;
-    long k = 0;
+    size_t k = 1;
     for (; status != VKLM_OK; k++) {
-        ration r = {.left = k};
-        vki_host_init(&host, &(vklm_allocator){rationed, &r}, NULL);
+        test_memory heap = {.fail_from = k};
+        const vklm_allocator allocator = test_allocator(&heap);
+        vki_host_init(&host, &allocator, NULL);
         status = vki_gguf_open(&gguf, &host, &(vki_input){.path = path}, &error);
         ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
         if (status != VKLM_OK) ck_assert_ptr_null(gguf.host);
         vki_gguf_close(&gguf);
-        ck_assert_int_eq(r.alive, 0);
+        ck_assert_uint_eq(heap.n_live, 0);
     }
-    ck_assert_int_gt(k, 10);
+    ck_assert_uint_gt(k, 10);
     setup();
 }
 END_TEST

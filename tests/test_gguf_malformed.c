@@ -1,5 +1,6 @@
 /* test_gguf_malformed.c - files that lie, each refused in a sentence that names what is wrong. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "support/gguf_fixture.h"
 #include "support/suite.h"

@@ -2,7 +2,6 @@
 #include "support/gpu.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/suite.h"

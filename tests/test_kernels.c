@@ -1,7 +1,6 @@
 /* test_kernels.c - norms, rotary positions with the KV store, the end of a step and the tuning
  * table, against their CPU twins. Products and attention have files of their own. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -9,6 +8,7 @@
 #include "ref/kernels_ref.h"
 #include "support/kernel_fixture.h"
 #include "support/suite.h"
+#include "support/test_memory.h"
 
 static vklm_error error;
 
@@ -312,18 +312,6 @@ END_TEST
 
 /* ---- Planning without memory ----------------------------------------------------------------- */
 
-static int allocations_left;
-
-static void *failing_realloc(void *user, void *pointer, size_t size_bytes)
-{
-    (void)user;
-    if (size_bytes == 0) {
-        free(pointer);
-        return NULL;
-    }
-    return allocations_left-- > 0 ? realloc(pointer, size_bytes) : NULL;
-}
-
 /* Every operation once; the addresses are never used. */
 static vklm_status plan_everything(vki_kernels *kernels)
 {
@@ -344,12 +332,12 @@ static vklm_status plan_everything(vki_kernels *kernels)
 
 START_TEST(every_failed_allocation_is_reported)
 {
-    allocations_left = INT32_MAX;
+    test_memory heap = {0};
     const vklm_device_params params = {.struct_size = sizeof params,
-                                       .allocator = {failing_realloc, NULL}};
+                                       .allocator = test_allocator(&heap)};
     vklm_device *device = test_device(&params);
     vklm_status status = VKLM_OUT_OF_MEMORY;
-    int n_allocations = 0;
+    size_t n_allocations = 0;
     for (; status != VKLM_OK; n_allocations++) {
         vki_pipelines pipelines;
         vki_plan plan;
@@ -358,16 +346,16 @@ START_TEST(every_failed_allocation_is_reported)
         vki_plan_init(&plan, &device->host);
         vki_kernels_init(&kernels, &pipelines, &device->limits, true);
         kernels.plan = &plan;
-        allocations_left = n_allocations;
+        heap.fail_from = heap.n_calls + n_allocations + 1;
         status = plan_everything(&kernels);
         ck_assert_msg(status == VKLM_OK || status == VKLM_OUT_OF_MEMORY, "%s", error.text);
         if (status == VKLM_OK)
             ck_assert_uint_eq(plan.n, 8); /* attention and sampling are two each */
-        allocations_left = INT32_MAX;
+        heap.fail_from = 0;
         vki_plan_free(&plan);
         vki_pipelines_free(&pipelines);
     }
-    ck_assert_int_gt(n_allocations, 8);
+    ck_assert_uint_gt(n_allocations, 8);
     vklm_device_destroy(&device);
 }
 END_TEST

@@ -1,11 +1,11 @@
 /* test_plan.c - the hazards of random plans, replayed by brute force. */
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/host.h"
 #include "gpu/plan.h"
 #include "support/suite.h"
+#include "support/test_memory.h"
 
 enum { N_DISPATCHES = 60, N_PLANS = 400 };
 
@@ -128,18 +128,12 @@ START_TEST(an_empty_grid_is_dropped)
 }
 END_TEST
 
-static void *refuse(void *user, void *pointer, size_t size_bytes)
-{
-    (void)user;
-    (void)pointer;
-    (void)size_bytes;
-    return NULL;
-}
-
 START_TEST(a_plan_without_memory_says_so)
 {
     vki_host poor;
-    vki_host_init(&poor, &(vklm_allocator){.realloc = refuse}, NULL);
+    test_memory heap = {.fail_from = 1};
+    const vklm_allocator allocator = test_allocator(&heap);
+    vki_host_init(&poor, &allocator, NULL);
     vki_plan plan;
     vki_plan_init(&plan, &poor);
     vklm_error error;

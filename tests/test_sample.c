@@ -10,37 +10,25 @@
 #include "support/exact_sampling.h"
 #include "support/gpu.h"
 #include "support/suite.h"
+#include "support/test_memory.h"
 
 static vklm_error error;
 static vki_host host;
 static vki_sampler sampler;
-static size_t n_live;
+static test_memory heap;
 static uint32_t n_draws;
-static bool fail_allocations;
-
-static void *counting_realloc(void *user, void *pointer, size_t size)
-{
-    (void)user;
-    if (size == 0) {
-        n_live -= pointer != NULL;
-        free(pointer);
-        return NULL;
-    }
-    if (fail_allocations) return NULL;
-    n_live += pointer == NULL;
-    return realloc(pointer, size);
-}
 
 static void set_up(void)
 {
-    fail_allocations = false;
-    vki_host_init(&host, &(vklm_allocator){.realloc = counting_realloc}, NULL);
+    const vklm_allocator allocator = test_allocator(&heap);
+    heap.fail_from = 0;
+    vki_host_init(&host, &allocator, NULL);
 }
 
 static void tear_down(void)
 {
     vki_sampler_free(&sampler);
-    ck_assert_uint_eq(n_live, 0);
+    ck_assert_uint_eq(heap.n_live, 0);
 }
 
 /* A random number more; the sampler alone would take the same for every history of one length. */
@@ -404,7 +392,7 @@ START_TEST(biases_out_of_range_are_refused)
     const vklm_logit_bias all[] = {{0, -INFINITY}, {1, -INFINITY}, {1, -INFINITY}, {2, -INFINITY}};
     CHECK_FAILS(vki_sampler_set_bias(&sampler, all, 4, 3, &error), VKLM_INVALID_ARGUMENT, "bans all 3");
     CHECK_OK(vki_sampler_set_bias(&sampler, all, 3, 3, &error));
-    fail_allocations = true;
+    heap.fail_from = 1;
     vki_sampler_free(&sampler);
     vki_sampler_start(&sampler, &host, &params);
     CHECK_FAILS(vki_sampler_set_bias(&sampler, all, 3, 3, &error), VKLM_OUT_OF_MEMORY, "no memory");
@@ -586,10 +574,10 @@ START_TEST(a_failed_allocation_is_a_status_and_the_next_draw_works)
     vklm_sampling params = exact_plain();
     vki_sampler_start(&sampler, &host, &params);
     vklm_token id = 0;
-    fail_allocations = true;
+    heap.fail_from = 1;
     CHECK_FAILS(vki_sampler_draw(&sampler, logits, 2, NULL, 0, &error, &id), VKLM_OUT_OF_MEMORY, "no memory");
     ck_assert_int_eq(id, -1);
-    fail_allocations = false;
+    heap.fail_from = 0;
     (void)draw(logits, 2, NULL, 0);
     vki_sampler_free(&sampler);
     vki_sampler_free(&sampler); /* safe twice */

@@ -4,8 +4,6 @@
  * What a session generates greedily is compared with what the same ids bring in a session that is alone.
  */
 #include <check.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/suite.h"

@@ -2,7 +2,6 @@
  * read functions. All give the same, and what they cannot give is said.
  */
 #include <check.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,7 +212,7 @@ static void check_by_calls(const tiny_model *m)
     vki_weights weights;
     write_model(m);
     const vklm_source source = shelf_source();
-    CHECK_OK(vki_gguf_parse(&whole, &device->host, "whole", bytes, size, &error));
+    CHECK_OK(gguf_parse(&whole, &device->host, "whole", bytes, size, &error));
     CHECK_OK(weights_by_calls(&source, &weights));
     if (weights.pool.blocks[0].mapped) check_weights(&weights, &whole);
     vki_weights_free(&weights);

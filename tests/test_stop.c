@@ -2,7 +2,6 @@
  * plain search of the whole says. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "run/stop.h"

@@ -2,7 +2,6 @@
  * of a few tokens. */
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "support/suite.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "support/suite.h"
+#include "support/test_memory.h"
 #include "support/tiny_vocab.h"
 
 /* ---- Special tokens
@@ -386,28 +387,6 @@ END_TEST
 /* ---- Memory
  * ---------------------------------------------------------------------------------------- */
 
-struct ration {
-    int left, live; /* allocations until one fails; allocations not yet freed */
-    bool failed;
-};
-
-static void *rationed(void *user, void *pointer, size_t size_bytes)
-{
-    struct ration *ration = user;
-    if (size_bytes == 0) {
-        ration->live -= pointer != NULL;
-        free(pointer);
-        return NULL;
-    }
-    if (ration->left-- == 0) {
-        ration->failed = true;
-        return NULL;
-    }
-    void *memory = realloc(pointer, size_bytes);
-    ration->live += memory && !pointer;
-    return memory;
-}
-
 static vklm_status open_and_use(gguf_writer *w, const vki_host *host)
 {
     vklm_vocab *vocab;
@@ -432,18 +411,19 @@ START_TEST(every_allocation_may_fail)
     for (size_t v = 0; v < 2; v++) {
         gguf_writer *w = tiny_vocab_write(&tiny[v]);
         bool failed = true;
-        for (int k = 0; failed; k++) {
-            struct ration ration = {.left = k};
+        for (size_t k = 1; failed; k++) {
+            test_memory heap = {.fail_at = k};
+            const vklm_allocator allocator = test_allocator(&heap);
             vki_host host;
-            vki_host_init(&host, &(vklm_allocator){rationed, &ration}, NULL);
+            vki_host_init(&host, &allocator, NULL);
             const vklm_status status = open_and_use(w, &host);
-            failed = ration.failed;
+            failed = heap.n_calls >= k;
             /* PCRE2's JIT may go without; everything else says so. */
             if (!failed)
                 ck_assert_int_eq(status, VKLM_OK);
             else
                 ck_assert(status == VKLM_OUT_OF_MEMORY || status == VKLM_OK);
-            ck_assert_int_eq(ration.live, 0);
+            ck_assert_uint_eq(heap.n_live, 0);
         }
         gguf_writer_free(w);
     }

@@ -4,11 +4,11 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/model.h"
 #include "support/suite.h"
+#include "support/test_memory.h"
 #include "support/tiny_model.h"
 #include "support/weights_check.h"
 
@@ -19,22 +19,7 @@ static vki_gguf gguf;
 static vki_weights weights;
 static char log_text[4096];
 
-/* ---- An allocator that counts, and fails when told to ---- */
-
-static size_t n_live, n_calls, fail_at;
-
-static void *counting_realloc(void *user, void *pointer, size_t size)
-{
-    (void)user;
-    if (size == 0) {
-        n_live -= pointer != NULL;
-        free(pointer);
-        return NULL;
-    }
-    if (++n_calls == fail_at) return NULL;
-    n_live += pointer == NULL;
-    return realloc(pointer, size);
-}
+static test_memory heap;
 
 static void keep_log(void *user, vklm_log_level level, const char *line)
 {
@@ -56,10 +41,10 @@ static void open_device(uint64_t block_limit_bytes)
 {
     unload();
     vklm_device_destroy(&device);
-    fail_at = 0;
+    heap.fail_at = 0;
     device = test_device(&(vklm_device_params){
         .struct_size = sizeof(vklm_device_params),
-        .allocator = {.realloc = counting_realloc},
+        .allocator = test_allocator(&heap),
         .log = {.write = keep_log},
         .block_limit_bytes = block_limit_bytes,
     });
@@ -75,17 +60,14 @@ static void tear_down(void)
 {
     unload();
     vklm_device_destroy(&device);
-    ck_assert_uint_eq(n_live, 0);
+    ck_assert_uint_eq(heap.n_live, 0);
 }
 
 static void open_model(const tiny_model *m)
 {
     unload();
     writer = tiny_model_write(m);
-    uint8_t *bytes;
-    size_t size;
-    gguf_writer_finish(writer, &bytes, &size);
-    CHECK_OK(vki_gguf_parse(&gguf, &device->host, "tiny.gguf", bytes, size, &error));
+    CHECK_OK(gguf_writer_open(writer, &device->host, &error, &gguf));
 }
 
 static void load_model(const tiny_model *m)
@@ -446,7 +428,7 @@ static bool watch(void *user, double fraction)
 static void check_nothing_is_left(uint64_t memory_used, size_t live)
 {
     ck_assert_uint_eq(device->memory_used, memory_used);
-    ck_assert_uint_eq(n_live, live);
+    ck_assert_uint_eq(heap.n_live, live);
     ck_assert_ptr_null(weights.layers);
     ck_assert_ptr_null(weights.pool.blocks);
 }
@@ -456,7 +438,7 @@ START_TEST(progress_rises_to_one_and_can_cancel_anywhere)
     const tiny_model m = tiny_model_of("llama");
     open_model(&m);
     const uint64_t used = device->memory_used;
-    const size_t live = n_live;
+    const size_t live = heap.n_live;
     watcher w = {.cancel_at = 2};
     const vki_load_params params = {.report = watch, .user = &w, .threads = 2};
     CHECK_OK(vki_weights_load(&weights, device, &gguf, &params, &error));
@@ -479,18 +461,18 @@ START_TEST(any_allocation_may_fail)
     m.factors = true;
     open_model(&m);
     const uint64_t used = device->memory_used;
-    const size_t live = n_live;
+    const size_t live = heap.n_live;
     vklm_status status = VKLM_OUT_OF_MEMORY;
     for (size_t i = 1; status != VKLM_OK; i++) {
         ck_assert_uint_lt(i, 1000);
-        n_calls = 0;
-        fail_at = i;
+        heap.n_calls = 0;
+        heap.fail_at = i;
         status = vki_weights_load(&weights, device, &gguf, NULL, &error);
         if (status == VKLM_OK) break;
         ck_assert_int_eq(status, VKLM_OUT_OF_MEMORY);
         check_nothing_is_left(used, live);
     }
-    ck_assert_uint_lt(n_calls, fail_at);
+    ck_assert_uint_lt(heap.n_calls, heap.fail_at);
     check_model();
 }
 END_TEST

@@ -7,7 +7,6 @@
 #ifndef DESKTOP_TEXT_H
 #define DESKTOP_TEXT_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,7 +4,6 @@
 #ifndef GAME_CANVAS_H
 #define GAME_CANVAS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

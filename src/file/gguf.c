@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "file/gguf_read.h"
 
 static const char *name_at(const void *items, size_t stride, size_t index)
@@ -17,23 +18,12 @@ static const char *name_at(const void *items, size_t stride, size_t index)
     return name;
 }
 
-/* Every byte's effect reaches every bit before the next one: without the seed, nothing about collisions is known. */
-static uint64_t hash_name(uint64_t seed, const char *name)
-{
-    uint64_t hash = seed;
-    for (; *name; name++) {
-        hash = (hash ^ (uint8_t)*name) * 0x9e3779b97f4a7c15; /* 2^64 by the golden ratio */
-        hash ^= hash >> 32;
-    }
-    return hash;
-}
-
 /* The slot that holds `name`, or the empty one where it belongs. A table is at most half full. */
 static size_t find_slot(uint64_t seed, const vki_name_table *table, const void *items, size_t stride,
                         const char *name)
 {
     const size_t mask = table->n_slots - 1;
-    size_t slot = (size_t)hash_name(seed, name) & mask;
+    size_t slot = (size_t)vki_hash(name, strlen(name), seed) & mask;
     while (table->slots[slot] && strcmp(name_at(items, stride, table->slots[slot] - 1), name) != 0)
         slot = (slot + 1) & mask;
     return slot;
@@ -164,12 +154,4 @@ vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const vki_input 
     const vklm_status status = vki_gguf_join_parts(gguf, input, error);
     if (status != VKLM_OK) vki_gguf_close(gguf);
     return status;
-}
-
-vklm_status vki_gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name,
-                           const uint8_t *bytes, uint64_t size_bytes, vklm_error *error)
-{
-    const vklm_source source = {.struct_size = sizeof source, .kind = VKLM_SOURCE_MEMORY, .name = name,
-                                .bytes = bytes, .size = size_bytes};
-    return vki_gguf_open(gguf, host, &(vki_input){.sources = &source}, error);
 }

@@ -72,11 +72,6 @@ typedef struct vki_gguf {
  * OUT_OF_MEMORY, INVALID_ARGUMENT. On failure *gguf is empty. `host` must outlive it. */
 vklm_status vki_gguf_open(vki_gguf *gguf, const vki_host *host, const vki_input *input, vklm_error *error);
 
-/* The same over bytes in memory (fuzzing, tests), borrowed; `name` stands for the path in errors.
- * A part of a split model is refused. */
-vklm_status vki_gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name,
-                           const uint8_t *bytes, uint64_t size_bytes, vklm_error *error);
-
 /* Safe on a zeroed gguf. */
 void vki_gguf_close(vki_gguf *gguf);
 

@@ -66,7 +66,8 @@ static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *memory, uint32
     return best;
 }
 
-uint32_t vki_memory_type(const vklm_device *device, vki_memory_kind kind, uint32_t bits)
+/* The type that a buffer of this kind is made in first, of those in `bits`; UINT32_MAX: none. */
+static uint32_t type_of(const vklm_device *device, vki_memory_kind kind, uint32_t bits)
 {
     return best_type(&device->memory_properties, bits, wish_of(device, kind));
 }
@@ -77,7 +78,7 @@ bool vki_heap_is_local(const vklm_device *device, uint32_t heap)
     uint32_t bits = 0;
     for (uint32_t i = 0; i < memory->memoryTypeCount; i++)
         if (memory->memoryTypes[i].heapIndex == heap) bits |= 1u << i;
-    return vki_memory_type(device, VKI_MEMORY_DEVICE, bits) != UINT32_MAX;
+    return type_of(device, VKI_MEMORY_DEVICE, bits) != UINT32_MAX;
 }
 
 /* Adds to memory_used, unless that would be over the budget: also where several threads allocate at once. */
@@ -136,7 +137,7 @@ static vklm_status allocate_any(vklm_device *device, vki_memory_kind kind, uint3
         .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
     };
     for (;;) {
-        *type = vki_memory_type(device, kind, type_bits);
+        *type = type_of(device, kind, type_bits);
         if (*type == UINT32_MAX) return out_of_memory(buffer->allocated_bytes, what, error);
         const VkMemoryAllocateInfo allocate = {
             .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
@@ -172,7 +173,7 @@ static bool is_mapped(const vklm_device *device, vki_memory_kind kind, uint32_t 
 
 bool vki_uploads_are_staged(const vklm_device *device)
 {
-    return !is_mapped(device, VKI_MEMORY_DEVICE, vki_memory_type(device, VKI_MEMORY_DEVICE, UINT32_MAX));
+    return !is_mapped(device, VKI_MEMORY_DEVICE, type_of(device, VKI_MEMORY_DEVICE, UINT32_MAX));
 }
 
 static vklm_status map_and_address(vklm_device *device, vki_memory_kind kind, uint32_t type,
@@ -226,7 +227,7 @@ static vklm_status measure(vklm_device *device, vki_memory_kind kind, const VkMe
     device->measured = *needs;
     device->measured_size = vki_max(buffer->size_bytes, SLICE_ALIGNMENT);
     buffer->address = MEASURED_ADDRESS;
-    const uint32_t type = vki_memory_type(device, kind, needs->memoryTypeBits);
+    const uint32_t type = type_of(device, kind, needs->memoryTypeBits);
     buffer->heap = type == UINT32_MAX ? 0 : device->memory_properties.memoryTypes[type].heapIndex;
     device->memory_used += buffer->allocated_bytes;
     device->heap_used[buffer->heap] += buffer->allocated_bytes;

@@ -39,9 +39,6 @@ void vki_buffer_destroy(vklm_device *device, vki_buffer *buffer);
  * no limits, of which sizes are right but for the driver's rounding. Neither logs. */
 void vki_measure_init(vklm_device *measuring, const vklm_device *device);
 
-/* The memory type that a buffer of this kind is made in first, of those in `bits`; UINT32_MAX: none. */
-uint32_t vki_memory_type(const vklm_device *device, vki_memory_kind kind, uint32_t bits);
-
 /* Whether what goes into VKI_MEMORY_DEVICE passes through a staging buffer. */
 bool vki_uploads_are_staged(const vklm_device *device);
 

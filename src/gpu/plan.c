@@ -6,7 +6,6 @@
 #include "gpu/plan.h"
 
 #include <assert.h>
-#include <string.h>
 
 void vki_plan_init(vki_plan *plan, const vki_host *host)
 {

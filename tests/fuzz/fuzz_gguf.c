@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "file/format.h"
-#include "file/gguf.h"
 #include "ref/formats_ref.h"
+#include "support/gguf_writer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     vki_gguf gguf;
     vklm_error error = {0};
     vki_host_init(&host, NULL, NULL);
-    if (vki_gguf_parse(&gguf, &host, "fuzz", data, size, &error) != VKLM_OK) {
+    if (gguf_parse(&gguf, &host, "fuzz", data, size, &error) != VKLM_OK) {
         if (!strstr(error.text, "fuzz")) abort(); /* every error names the file */
         check_by_calls(&in, &host, NULL, &error);
         return 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/gguf_writer.h"
 #include "text/vocab.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     vklm_error error = {0};
     vklm_vocab *vocab = NULL;
     vki_host_init(&host, NULL, NULL);
-    if (vki_gguf_parse(&gguf, &host, "fuzz", data, size, &error) != VKLM_OK) return 0;
+    if (gguf_parse(&gguf, &host, "fuzz", data, size, &error) != VKLM_OK) return 0;
     const vklm_status status = vki_vocab_create(&gguf, &host, &error, &vocab);
     vki_gguf_close(&gguf);
     if (status != VKLM_OK && error.text[0] == '\0') abort();

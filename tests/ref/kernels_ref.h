@@ -7,7 +7,6 @@
 #ifndef KERNELS_REF_H
 #define KERNELS_REF_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

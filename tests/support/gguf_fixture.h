@@ -3,7 +3,6 @@
 #define GGUF_FIXTURE_H
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "file/format.h"
@@ -31,7 +30,7 @@ static inline void teardown(void)
 static inline vklm_status parse(const uint8_t *bytes, size_t size)
 {
     vki_gguf_close(&gguf);
-    return vki_gguf_parse(&gguf, &host, "some.gguf", bytes, size, &error);
+    return gguf_parse(&gguf, &host, "some.gguf", bytes, size, &error);
 }
 
 #define expect_ok(call)                                                                            \
@@ -57,7 +56,7 @@ static inline void refused(const uint8_t *bytes, size_t size, vklm_status wanted
     ck_assert_int_eq(error.status, wanted);
     expect_words("some.gguf: ", a, b);
     ck_assert_ptr_null(gguf.host);
-    ck_assert_int_eq(vki_gguf_parse(&gguf, &host, "some.gguf", bytes, size, NULL), wanted);
+    ck_assert_int_eq(gguf_parse(&gguf, &host, "some.gguf", bytes, size, NULL), wanted);
 }
 
 /* The same of all that a writer holds; frees the writer. */

@@ -257,6 +257,22 @@ void gguf_writer_finish(gguf_writer *w, uint8_t **bytes, size_t *size_bytes)
     *size_bytes = out.size;
 }
 
+vklm_status gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name, const uint8_t *bytes,
+                       uint64_t size_bytes, vklm_error *error)
+{
+    const vklm_source source = {.struct_size = sizeof source, .kind = VKLM_SOURCE_MEMORY, .name = name,
+                                .bytes = bytes, .size = size_bytes};
+    return vki_gguf_open(gguf, host, &(vki_input){.sources = &source}, error);
+}
+
+vklm_status gguf_writer_open(gguf_writer *w, const vki_host *host, vklm_error *error, vki_gguf *gguf)
+{
+    uint8_t *bytes;
+    size_t size;
+    gguf_writer_finish(w, &bytes, &size);
+    return gguf_parse(gguf, host, "tiny.gguf", bytes, size, error);
+}
+
 bool gguf_writer_save(gguf_writer *w, const char *path)
 {
     uint8_t *bytes;

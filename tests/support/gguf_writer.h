@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "file/gguf.h"
+
 typedef struct gguf_writer gguf_writer;
 
 gguf_writer *gguf_writer_new(void);
@@ -69,6 +71,13 @@ void gguf_put_tensor_info(gguf_writer *w, const char *name, uint32_t ggml_id, ui
 /* The whole file, in a buffer of exactly that size; it may be patched, and belongs to the writer:
  * valid until the next finish, save or free. More can be put afterwards. */
 void gguf_writer_finish(gguf_writer *w, uint8_t **bytes, size_t *size_bytes);
+
+/* Opens bytes in memory, borrowed; `name` stands for the path in errors. */
+vklm_status gguf_parse(vki_gguf *gguf, const vki_host *host, const char *name, const uint8_t *bytes,
+                       uint64_t size_bytes, vklm_error *error);
+
+/* Finishes the file and opens it, as "tiny.gguf"; what is opened reads the writer's bytes. */
+vklm_status gguf_writer_open(gguf_writer *w, const vki_host *host, vklm_error *error, vki_gguf *gguf);
 
 /* False where the file cannot be written. */
 bool gguf_writer_save(gguf_writer *w, const char *path);

@@ -53,13 +53,10 @@ vklm_model *tiny_load(vklm_device *device, const tiny_model *m)
 model_ref *tiny_ref(const tiny_model *m)
 {
     gguf_writer *w = tiny_model_write(m);
-    uint8_t *bytes;
-    size_t size;
-    gguf_writer_finish(w, &bytes, &size);
     vki_host host;
     vki_host_init(&host, NULL, NULL);
     vki_gguf gguf;
-    CHECK_OK(vki_gguf_parse(&gguf, &host, "tiny.gguf", bytes, size, &error));
+    CHECK_OK(gguf_writer_open(w, &host, &error, &gguf));
     model_ref *ref = model_ref_new(&gguf);
     vki_gguf_close(&gguf);
     gguf_writer_free(w);

@@ -75,12 +75,9 @@ gguf_writer *tiny_vocab_write(const tiny_vocab *tiny)
 vklm_status tiny_vocab_read(gguf_writer *w, const vki_host *host, vklm_error *error,
                             vklm_vocab **vocab_out)
 {
-    uint8_t *bytes;
-    size_t size_bytes;
-    gguf_writer_finish(w, &bytes, &size_bytes);
     *vocab_out = NULL;
     vki_gguf gguf;
-    vklm_status status = vki_gguf_parse(&gguf, host, "tiny.gguf", bytes, size_bytes, error);
+    vklm_status status = gguf_writer_open(w, host, error, &gguf);
     if (status == VKLM_OK) status = vki_vocab_create(&gguf, host, error, vocab_out);
     vki_gguf_close(&gguf);
     return status;
