@@ -258,7 +258,8 @@ static void read_properties(const vki_instance_functions *fn, vki_probe *probe)
         .full_subgroups = features->size_control.computeFullSubgroups,
         .max_workgroup_subgroups = control.maxComputeWorkgroupSubgroups,
         .subgroup_operations = v11.subgroupSupportedOperations,
-        .max_workgroup_invocations = limits->maxComputeWorkGroupInvocations,
+        .max_workgroup_invocations =
+            (uint32_t)vki_min(limits->maxComputeWorkGroupInvocations, limits->maxComputeWorkGroupSize[0]),
         .shared_bytes = limits->maxComputeSharedMemorySize,
         .max_block_bytes = v11.maxMemoryAllocationSize,
         .is_cpu = probe->info.type == VKLM_DEVICE_CPU,
