@@ -14,17 +14,13 @@ static vklm_status print_reply(vklm_session *session, vklm_error *error)
 {
     vklm_event event = {.kind = VKLM_EVENT_NONE};
     while (event.kind != VKLM_EVENT_DONE) {
-        const vklm_status status = vklm_session_wait_event(session, error, &event);
-        if (status != VKLM_OK) return status;
-        if (event.text_len == 0) continue;
+        if (vklm_session_wait_event(session, error, &event) != VKLM_OK || event.reason == VKLM_DONE_ERROR)
+            return error->status;
         fwrite(event.text, 1, event.text_len, stdout);
         fflush(stdout);
     }
     putchar('\n');
-    if (event.reason != VKLM_DONE_ERROR) return VKLM_OK;
-    if (error->text[0] == '\0') /* the failure was found before this wait */
-        snprintf(error->text, sizeof error->text, "%s", vklm_status_sentence(event.status));
-    return event.status;
+    return VKLM_OK;
 }
 
 int main(int argc, char **argv)

@@ -26,11 +26,11 @@
  *     default. They are read during the call only, strings included.
  *   - Each destroy takes the address of a handle, sets it to NULL, and accepts NULL. Destroy
  *     children before parents.
- *   - Threads: a model and its sessions take calls from any thread; a call that computes holds the model's
- *     lock for a short while, and none while it waits for the GPU. So several threads may each wait for a
- *     session of their own, and work for all of them goes on together. What a call lends (an event's text,
- *     the history) lives until the next call on that session. A vocabulary is read-only: any thread. Destroy
- *     what no other thread is in a call on.
+ *   - Threads: a device, a model and its sessions take calls from any thread; a call that computes holds the
+ *     model's lock for a short while, and none while it waits for the GPU. So several threads may each wait for
+ *     a session of their own, and work for all of them goes on together. Models know nothing of each other: one
+ *     may load while another generates. What a call lends (an event's text, the history) lives until the next
+ *     call on that session. A vocabulary is read-only: any thread. Destroy what no other thread is in a call on.
  *   - The library never aborts, prints or reads the environment. Threads of its own live within the calls
  *     that name vklm_model_params.threads, never longer, and call no callback; the one exception is a
  *     vklm_worker, which is asked for.
@@ -134,9 +134,9 @@ typedef enum vklm_source_kind {
 } vklm_source_kind;
 
 /* A GGUF that is not a file with a path. It may begin anywhere: at any address, at any byte of a file. All of it
- * is used during the call only (vklm_model_load, vklm_model_estimate, vklm_vocab_open), copied or uploaded, and is the
- * caller's to free or close after it. Whoever changes the bytes meanwhile, or cuts a file that is mapped short, may
- * crash the program, as with any mapped file. */
+ * is used during the call only (vklm_model_load, vklm_model_estimate, vklm_vocab_open), copied or uploaded, and is
+ * the caller's to free or close after it. Whoever changes the bytes meanwhile, or cuts a file that is mapped
+ * short, may crash the program, as with any mapped file. */
 typedef struct vklm_source {
     size_t struct_size;
     vklm_source_kind kind;
@@ -231,7 +231,11 @@ VKLM_API vklm_status vklm_device_list(vklm_error *error, vklm_device_info *infos
  * SHADER_ERROR, OUT_OF_MEMORY, DRIVER_ERROR. Blocks for the driver's start. */
 VKLM_API vklm_status vklm_device_create(const vklm_device_params *params, vklm_error *error,
                                         vklm_device **device_out);
+
+/* After its models. An adopted VkDevice stays, as it was. */
 VKLM_API void vklm_device_destroy(vklm_device **device);
+
+/* Copies what is known since the device was made; needs no driver. Strings are terminated. */
 VKLM_API void vklm_device_get_info(const vklm_device *device, vklm_device_info *info_out);
 
 /* Bytes of device memory that the device's models and sessions hold now: all VkDeviceMemory, of whatever heap. */
@@ -273,10 +277,12 @@ typedef struct vklm_vocab_params {
 
 /* Opens a file's vocabulary without a GPU. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE, UNSUPPORTED (a tokenizer
  * model or pre-tokenizer that vklm does not know, by name), OUT_OF_MEMORY. */
-VKLM_API vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error,
-                                     vklm_vocab **vocab_out);
+VKLM_API vklm_status vklm_vocab_open(const vklm_vocab_params *params, vklm_error *error, vklm_vocab **vocab_out);
+
+/* Of vklm_vocab_open. A model's vocabulary goes with the model. */
 VKLM_API void vklm_vocab_destroy(vklm_vocab **vocab);
 
+/* How many ids there are: from 0 to one less. Any thread. */
 VKLM_API uint32_t vklm_vocab_size(const vklm_vocab *vocab);
 
 enum {
@@ -287,16 +293,13 @@ enum {
 /* Text to ids. text: len bytes of UTF-8 (invalid bytes: BPE reads U+FFFD, SPM keeps the bytes).
  * *n_out is the number of ids of the whole text; BUFFER_TOO_SMALL where it exceeds capacity (call
  * again; ids may be NULL with capacity 0). Any thread. */
-VKLM_API vklm_status vklm_tokenize(const vklm_vocab *vocab, const char *text, size_t len,
-                                   unsigned flags, vklm_error *error, vklm_token *ids,
-                                   size_t capacity, size_t *n_out);
+VKLM_API vklm_status vklm_tokenize(const vklm_vocab *vocab, const char *text, size_t len, unsigned flags,
+                                   vklm_error *error, vklm_token *ids, size_t capacity, size_t *n_out);
 
-/* Ids to text, the inverse of vklm_tokenize. With show_special control tokens appear as their
- * text. Same size protocol, in bytes; no terminator is written. INVALID_ARGUMENT: an id out of
- * range. Any thread. */
-VKLM_API vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size_t n,
-                                     bool show_special, vklm_error *error, char *text,
-                                     size_t capacity, size_t *len_out);
+/* Ids to text, the inverse of vklm_tokenize. With show_special control tokens appear as their text. Same size
+ * protocol, in bytes; no terminator is written. INVALID_ARGUMENT: an id out of range. Any thread. */
+VKLM_API vklm_status vklm_detokenize(const vklm_vocab *vocab, const vklm_token *ids, size_t n, bool show_special,
+                                     vklm_error *error, char *text, size_t capacity, size_t *len_out);
 
 /* Whether generation stops at this id (end of sequence, of turn, of message). Any thread. */
 VKLM_API bool vklm_token_is_end(const vklm_vocab *vocab, vklm_token id);
@@ -311,11 +314,10 @@ typedef struct vklm_message {
 VKLM_API const char *vklm_chat_family(const vklm_vocab *vocab);
 
 /* A conversation as ids, BOS included where the family begins with it, ending where the assistant's
- * reply begins. UNSUPPORTED where vklm_chat_family is NULL; INVALID_ARGUMENT for unknown roles.
- * Same size protocol as vklm_tokenize. Any thread. */
-VKLM_API vklm_status vklm_chat_tokenize(const vklm_vocab *vocab, const vklm_message *messages,
-                                        size_t n_messages, vklm_error *error, vklm_token *ids,
-                                        size_t capacity, size_t *n_out);
+ * reply begins. UNSUPPORTED where vklm_chat_family is NULL; INVALID_ARGUMENT: an unknown role, or a NULL in a
+ * message. Same size protocol as vklm_tokenize. Any thread. */
+VKLM_API vklm_status vklm_chat_tokenize(const vklm_vocab *vocab, const vklm_message *messages, size_t n_messages,
+                                        vklm_error *error, vklm_token *ids, size_t capacity, size_t *n_out);
 
 /* ---- Model -------------------------------------------------------------------------------------- */
 
@@ -328,7 +330,7 @@ typedef struct vklm_model_params {
     size_t struct_size;
     const char *path; /* GGUF v2 or v3, UTF-8; of a split model the first part: the others lie beside it */
     vklm_precision precision;
-    /* Called now and then during the load, fraction from 0 to 1; false cancels (CANCELLED). */
+    /* Called now and then during the load, on the thread that loads; fraction: 0 to 1; false cancels (CANCELLED). */
     bool (*progress)(void *user, double fraction);
     void *progress_user;
     uint32_t threads; /* that may work on weights, and as many on pipelines, the caller's included; 1: it
@@ -358,14 +360,19 @@ typedef struct vklm_model_info {
 
 /* Reads, checks, repacks and uploads a model, and meanwhile compiles its pipelines, all that it will ever
  * use with an f16 cache (for several sessions at once where n_expected is above 1: see vklm_session_create).
- * Starts up to `threads` threads, which end before it returns. Blocks; `progress` can cancel. Before anything is allocated, all that the model needs of device memory is summed up and compared with
- * memory_budget_bytes and with what the driver says is free; OUT_OF_DEVICE_MEMORY names what is needed, what there
- * is, and what would help. Errors: INVALID_ARGUMENT, IO_ERROR, BAD_FILE (names the file, the key or tensor, and
- * what was expected), UNSUPPORTED (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED,
- * DEVICE_LOST, DRIVER_ERROR. On failure nothing is left behind. */
+ * Starts up to `threads` threads, which end before it returns. Blocks, for seconds where nothing is compiled yet:
+ * a program that draws loads on a thread of its own; `progress` can cancel. Before anything is allocated, all that
+ * the model needs of device memory is summed up and compared with memory_budget_bytes and with what the driver says
+ * is free; OUT_OF_DEVICE_MEMORY names what is needed, what there is, and what would help. Errors:
+ * INVALID_ARGUMENT, IO_ERROR, BAD_FILE (names the file, the key or tensor, and what was expected), UNSUPPORTED
+ * (architecture or format, by name), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, CANCELLED, DEVICE_LOST, DRIVER_ERROR. On
+ * failure nothing is left behind. */
 VKLM_API vklm_status vklm_model_load(vklm_device *device, const vklm_model_params *params,
                                      vklm_error *error, vklm_model **model_out);
+
+/* After its worker and its sessions. Waits for what the model has in flight. */
 VKLM_API void vklm_model_destroy(vklm_model **model);
+
 VKLM_API void vklm_model_get_info(const vklm_model *model, vklm_model_info *info_out);
 
 /* Borrowed; lives as long as the model. NULL where the file has no tokenizer, or one that vklm does not
@@ -381,11 +388,11 @@ VKLM_API const vklm_vocab *vklm_model_vocab(const vklm_model *model);
 typedef struct vklm_sampling {
     float temperature;       /* default 0.8; negative: greedy, the likeliest token, lowest id on ties */
     int32_t top_k;           /* default 40; negative: off */
-    float top_p;             /* default 0.95; 1 or more: off */
-    float min_p;             /* default 0.05; negative: off */
-    float repeat_penalty;    /* default 1 (off); over the last repeat_last_n tokens */
-    float presence_penalty;  /* default 0 */
-    float frequency_penalty; /* default 0 */
+    float top_p;             /* default 0.95; 1 or more: off; not negative */
+    float min_p;             /* default 0.05; negative: off; at most 1 */
+    float repeat_penalty;    /* divides the logits of the last repeat_last_n tokens; above 0; default 1, off */
+    float presence_penalty;  /* taken off their logits; default 0 */
+    float frequency_penalty; /* taken off for each time that a token is among them; default 0 */
     int32_t repeat_last_n;   /* default 64; negative: the whole context */
     uint64_t seed;           /* 0: from the operating system */
 } vklm_sampling;
@@ -455,16 +462,15 @@ typedef struct vklm_estimate {
     uint64_t free_bytes;       /* vklm_memory.free_bytes, less where memory_budget_bytes leaves less. 0: no device */
     bool fits;                 /* into that, now */
     uint32_t context;          /* of the sessions */
-    uint32_t largest_context;  /* with which n_sessions (or one, for 0) would fit; 0: none would. No device: the model's */
+    uint32_t largest_context;  /* with which n_sessions (or one, for 0) would fit; 0: none. No device: the model's */
 } vklm_estimate;
 
 /* How much memory a load and n_sessions sessions would take, from the keys and the table of tensors alone: weights
  * are not read, and no device memory is allocated. model and session: as they would be given to vklm_model_load and
  * vklm_session_create (session may be NULL; struct members that change no memory are not looked at). On a device
- * the numbers of device memory are exact, to the byte; with device NULL they are those of a discrete GPU whose driver
- * has no limits and rounds nothing up. n_sessions: at most 4096. Takes
- * some ms. Errors as vklm_model_load's for the file, INVALID_ARGUMENT as vklm_session_create's; that something does
- * not fit is no error. */
+ * the numbers of device memory are exact, to the byte; with device NULL they are those of a discrete GPU whose
+ * driver has no limits and rounds nothing up. n_sessions: at most 4096. Takes some ms. Errors as vklm_model_load's
+ * for the file, INVALID_ARGUMENT as vklm_session_create's; that something does not fit is no error. */
 VKLM_API vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_params *model,
                                          const vklm_session_params *session, uint32_t n_sessions, vklm_error *error,
                                          vklm_estimate *estimate_out);
@@ -472,7 +478,8 @@ VKLM_API vklm_status vklm_model_estimate(vklm_device *device, const vklm_model_p
 /* Makes an empty session. Allocates little: the KV cache grows on demand. The model's first session with an f32
  * cache compiles the pipelines for it, and the first beside another those for several at once, unless
  * vklm_model_params.n_expected said at the load that they would come; by up to vklm_model_params.threads threads.
- * Nothing is compiled later. INVALID_ARGUMENT: a context of more than the model's context_length (the text says so), or another value out of range. */
+ * Nothing is compiled later. INVALID_ARGUMENT: a context of more than the model's context_length (the text says so),
+ * or another value out of range; OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST, DRIVER_ERROR. */
 VKLM_API vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *params,
                                          vklm_error *error, vklm_session **session_out);
 
@@ -482,25 +489,27 @@ VKLM_API void vklm_session_destroy(vklm_session **session);
 /* Makes the session's history exactly these ids. The longest common prefix with what is already in
  * the KV cache is kept (*n_reused_out, may be NULL), the rest is dropped, what is new becomes
  * pending and is digested by the next generate. Where another session of the model and cache type has cached more of
- * the ids, its pages are shared. Nothing is computed here, at most a page copied on the device. Errors: CONTEXT_FULL
- * (the session is as before), INVALID_ARGUMENT (an id out of range), OUT_OF_MEMORY. */
+ * the ids, its pages are shared. Nothing is computed here, at most a page copied on the device; it waits for what the
+ * session still has in flight, after DONE a step at most. Errors, all of which leave the session as before:
+ * CONTEXT_FULL, INVALID_ARGUMENT (an id out of range, or the session is generating), OUT_OF_MEMORY, DEVICE_LOST. */
 VKLM_API vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, size_t n,
                                           vklm_error *error, size_t *n_reused_out);
 
-/* Adds ids behind the history. */
+/* Adds n ids behind the history, pending as those of set_ids. Does not wait. Errors as set_ids's. */
 VKLM_API vklm_status vklm_session_append_ids(vklm_session *session, const vklm_token *ids, size_t n,
                                              vklm_error *error);
 
 /* vklm_chat_tokenize, then vklm_session_set_ids; what does not fit goes by the session's overflow policy, and the
  * next generate begins with a DROPPED event. Called with a whole conversation turn after turn, it drops the same
  * messages again and no more until the context is full anew. The session keeps the messages, see
- * vklm_session_chat. Errors also: CONTEXT_FULL where the policy cannot help, UNSUPPORTED (no chat format). */
-VKLM_API vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages,
-                                           size_t n_messages, vklm_error *error,
-                                           size_t *n_reused_out);
+ * vklm_session_chat. Errors also: CONTEXT_FULL where the policy cannot help, UNSUPPORTED (no chat format),
+ * INVALID_ARGUMENT (of vklm_chat_tokenize). */
+VKLM_API vklm_status vklm_session_set_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
+                                           vklm_error *error, size_t *n_reused_out);
 
 /* The next turn: what set_chat would do with the session's messages, the text generated since as the assistant's
- * message, and these. INVALID_ARGUMENT: the history is not empty and came from ids. */
+ * message (none where nothing was), and these. Errors also: INVALID_ARGUMENT (the history is not empty and came from
+ * ids). */
 VKLM_API vklm_status vklm_session_append_chat(vklm_session *session, const vklm_message *messages, size_t n_messages,
                                               vklm_error *error, size_t *n_reused_out);
 
@@ -512,8 +521,9 @@ VKLM_API const vklm_message *vklm_session_chat(const vklm_session *session, size
 /* A new session, made like this one, whose history is the first n_tokens of this one's (0: all of it), and with them
  * what is cached: whole pages of the KV cache are shared, a last part page is copied on the device, so a prompt
  * that many sessions begin with is digested and stored once. Either may be destroyed first. A session that is
- * generating is forked as far as it has come. Chat messages go along where all of their ids do. INVALID_ARGUMENT
- * (more tokens than there are), OUT_OF_MEMORY, OUT_OF_DEVICE_MEMORY, DEVICE_LOST. */
+ * generating is forked as far as it has come; the new one is idle. Costs what vklm_session_create does. Chat
+ * messages go along where all of their ids do. INVALID_ARGUMENT (more tokens than there are), OUT_OF_MEMORY,
+ * OUT_OF_DEVICE_MEMORY, DEVICE_LOST. */
 VKLM_API vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error *error,
                                        vklm_session **session_out);
 
@@ -526,9 +536,10 @@ VKLM_API vklm_status vklm_session_drop_cache(vklm_session *session, vklm_error *
 enum { VKLM_SAVE_CACHE = 1 }; /* the KV cache, too: much larger, and nothing to digest after the load */
 
 /* The history, with its chat messages, as bytes that vklm_session_load takes, in this process or another, on any
- * machine. Size protocol of vklm_tokenize: BUFFER_TOO_SMALL where *size_out exceeds capacity (bytes may be NULL to ask).
- * Sampling is not in it: it belongs to each generate. With VKLM_SAVE_CACHE blocks until the model's work in
- * flight is done and the cache read. Also of a session that generates: as far as it has come. */
+ * machine. Size protocol of vklm_tokenize: BUFFER_TOO_SMALL where *size_out exceeds capacity (bytes may be NULL to
+ * ask). Sampling is not in it: it belongs to each generate. With VKLM_SAVE_CACHE blocks until the model's work in
+ * flight is done and the cache read. Also of a session that generates: as far as it has come. INVALID_ARGUMENT
+ * (unknown flags), OUT_OF_MEMORY; with VKLM_SAVE_CACHE also OUT_OF_DEVICE_MEMORY, DEVICE_LOST, DRIVER_ERROR. */
 VKLM_API vklm_status vklm_session_save(vklm_session *session, unsigned flags, vklm_error *error, void *bytes,
                                        size_t capacity, size_t *size_out);
 
@@ -548,7 +559,7 @@ typedef struct vklm_generate_params {
     bool ignore_end;        /* go on past end tokens */
     bool want_logits;       /* LOGITS events for every prompt row not reused and every new token that is
                                digested, which the last is not. Until they are taken, the model's
-                               sessions stand still */
+                               sessions stand still. Costs what `sample` does */
     vklm_sampling sampling;
     const vklm_logit_bias *bias;
     size_t n_bias;
@@ -571,9 +582,9 @@ typedef struct vklm_generate_params {
 } vklm_generate_params;
 
 /* Arms the session: steps digest what is pending, then generate. Does not compute and does not
- * block. Tokens are drawn on the device, but for want_logits and for a sampler of the caller's. Events of an earlier
- * generation that were not taken are dropped. INVALID_ARGUMENT: nothing in the history, a generation is
- * already running, or a parameter is out of its range; the text names it. OUT_OF_MEMORY. */
+ * block. Tokens are drawn on the device, but for want_logits and for a sampler of the caller's. Events wait until
+ * they are taken, however many; those of an earlier generation are dropped. INVALID_ARGUMENT: nothing in the
+ * history, a generation is already running, or a parameter is out of its range (the text names it). OUT_OF_MEMORY. */
 VKLM_API vklm_status vklm_session_generate(vklm_session *session, const vklm_generate_params *params,
                                            vklm_error *error);
 
@@ -605,8 +616,8 @@ typedef struct vklm_event {
     uint32_t position, n_done, n_total;
     const char *text;    /* whole UTF-8 characters, not terminated; valid until the next call on the
                             session. With DONE: what was held back, as it might have become a stop string, and
-                            of a character that never became whole (U+FFFD); or, with reason ERROR, the sentence
-                            of the failure */
+                            of a character that never became whole (U+FFFD), so show it like a TOKEN's; or, with
+                            reason ERROR, the sentence of the failure, terminated */
     size_t text_len;
     const float *logits; /* same life */
     int32_t stop;        /* with reason STOP: which of the params' stop strings; -1: the stop id `id` */
@@ -623,7 +634,8 @@ typedef struct vklm_event {
  * also reach the session as DONE with reason ERROR. */
 VKLM_API vklm_status vklm_model_step(vklm_model *model, uint64_t budget_ns, vklm_error *error);
 
-/* Blocks until the device has finished something that a step can take, or timeout_ns passed. */
+/* Blocks until the device has finished something that a step can take, or timeout_ns passed; VKLM_OK either way, and
+ * at once where nothing is in flight. DEVICE_LOST, DRIVER_ERROR. */
 VKLM_API vklm_status vklm_model_wait(vklm_model *model, uint64_t timeout_ns, vklm_error *error);
 
 /* A thread that steps a model while any of its sessions generates, and sleeps otherwise. Where there is one,
@@ -656,11 +668,11 @@ VKLM_API bool vklm_session_next_event(vklm_session *session, vklm_event *event_o
  * generating and no event is left. INVALID_ARGUMENT where another session's LOGITS events keep the model
  * from going on and no other thread takes them. A failed generation is VKLM_OK with a DONE event of reason ERROR;
  * *error then holds its status and sentence too. */
-VKLM_API vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error,
-                                             vklm_event *event_out);
+VKLM_API vklm_status vklm_session_wait_event(vklm_session *session, vklm_error *error, vklm_event *event_out);
 
 /* Asks the generation to stop: between tokens, or in mid-prefill after the submits in flight. The
- * DONE event says CANCELLED. The history keeps what was generated. Any thread, signal handlers too. */
+ * DONE event says CANCELLED. The history keeps what was generated. Without effect on an idle session and on its next
+ * generation. Any thread, signal handlers too. */
 VKLM_API void vklm_session_cancel(vklm_session *session);
 
 typedef struct vklm_session_stats {
@@ -674,6 +686,7 @@ typedef struct vklm_session_stats {
     uint32_t n_cache_lost;    /* times that the cache was dropped, on request or for other sessions' sake */
 } vklm_session_stats;
 
+/* While it generates, too: as far as it has come. */
 VKLM_API void vklm_session_get_stats(const vklm_session *session, vklm_session_stats *stats_out);
 
 /* The history: *n_out ids, borrowed until the next call on the session (while it generates it only grows, in

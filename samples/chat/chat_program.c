@@ -26,6 +26,8 @@ typedef struct chat_options {
     bool raw;
     int64_t max_tokens, context, top_k, repeat_last_n, seed;
     double temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    args_texts stop, biases;
+    vklm_logit_bias bias[ARGS_LIST_CAPACITY]; /* read from biases */
 } chat_options;
 
 static const char about[] =
@@ -59,6 +61,25 @@ static const char after[] =
     "    git diff | vklm-chat -m model.gguf -p 'Write a commit message for this change.'\n"
     "    vklm-chat -m model.gguf --raw -p 'Once upon a time'\n";
 
+/* "15043+1.5" */
+static bool read_bias(const char *text, vklm_logit_bias *bias)
+{
+    char *sign = NULL, *end = NULL;
+    const long long id = strtoll(text, &sign, 10);
+    if (sign == text || (*sign != '+' && *sign != '-') || id < 0 || id > INT32_MAX) return false;
+    *bias = (vklm_logit_bias){(vklm_token)id, strtof(sign, &end)};
+    return end != sign && *end == '\0';
+}
+
+static int read_biases(chat_options *o)
+{
+    for (size_t i = 0; i < o->biases.count; i++)
+        if (!read_bias(o->biases.values[i], &o->bias[i]))
+            return args_complain(o->setup.program, "--logit-bias takes a token's id, + or -, and a number, such as "
+                                 "15043+1.5 or 15043-inf, not '%s'", o->biases.values[i]);
+    return ARGS_GO;
+}
+
 static int parse(chat_options *o, int argc, char **argv)
 {
     const args_option options[] = {
@@ -68,9 +89,14 @@ static int parse(chat_options *o, int argc, char **argv)
          "At most N tokens a reply. Default: until the model ends it, or as many as the context has."},
         {ARGS_INTEGER, "-c, --context", "N", &o->context, 0, 1e7,
          "Tokens that a conversation may have. Default: 4096, less where the model has less."},
+        {ARGS_TEXTS, "--stop", "TEXT", &o->stop, 0, 0,
+         "End a reply where TEXT comes up, without it. May be given several times."},
         {ARGS_FLAG, "--raw", NULL, &o->raw, 0, 0, "Continue the text, without a chat format."},
         {ARGS_HEADING, "Sampling, in this order; defaults from the model file where it has any",
          NULL, NULL, 0, 0, NULL},
+        {ARGS_TEXTS, "--logit-bias", "ID+X|ID-X", &o->biases, 0, 0,
+         "Add X to the logit of token ID (vklm-tokens tells ids), or subtract it; ID-inf: never that token. May be "
+         "given several times."},
         {ARGS_REAL, "--repeat-penalty", "X", &o->repeat_penalty, 0.01, 100,
          "Divide the logits of recent tokens by X. Default: 1, off."},
         {ARGS_REAL, "--presence-penalty", "X", &o->presence_penalty, -100, 100,
@@ -102,7 +128,8 @@ static int parse(chat_options *o, int argc, char **argv)
         .n_options = sizeof options / sizeof *options,
         .after = after,
     };
-    return args_parse(&program, argc, argv);
+    const int parsed = args_parse(&program, argc, argv);
+    return parsed == ARGS_GO ? read_biases(o) : parsed;
 }
 
 /* ---- From options to the library's parameters ----------------------------------------------- */
@@ -137,6 +164,10 @@ static vklm_generate_params choose_generation(const chat_options *o)
                 .repeat_last_n = integer(o->repeat_last_n, 0),
                 .seed = (uint64_t)o->seed,
             },
+        .bias = o->bias,
+        .n_bias = o->biases.count,
+        .stop = o->stop.values,
+        .n_stop = o->stop.count,
     };
     if (o->repeat_last_n == 0) {
         params.sampling.repeat_penalty = 1;

@@ -211,7 +211,7 @@ static void take_event(talk *talk, const vklm_event *event)
     case VKLM_EVENT_TOKEN: take_token(talk, event); break;
     case VKLM_EVENT_DONE:
         if (event->reason == VKLM_DONE_ERROR)
-            give_up(talk, event->text_len ? event->text : vklm_status_sentence(event->status));
+            give_up(talk, event->text);
         else
             end_reply(talk, event->reason == VKLM_DONE_LENGTH || event->reason == VKLM_DONE_CONTEXT_FULL);
         break;
@@ -288,7 +288,7 @@ static void take_waking(talk *talk)
             if (event.kind != VKLM_EVENT_DONE) continue;
             talk->n_asleep--;
             if (event.reason == VKLM_DONE_ERROR)
-                give_up(talk, event.text_len ? event.text : vklm_status_sentence(event.status));
+                give_up(talk, event.text);
         }
     }
     if (talk->failed) talk->model = NULL; /* the script alone, then */

@@ -76,6 +76,13 @@ static bool read_list(const args_option *option, const char *text)
            list->count <= ARGS_LIST_CAPACITY;
 }
 
+static bool add_text(args_texts *texts, const char *text)
+{
+    if (texts->count == ARGS_LIST_CAPACITY) return false;
+    texts->values[texts->count++] = text;
+    return true;
+}
+
 static bool read_choice(const char *words, const char *text, int *index)
 {
     const size_t len = strlen(text);
@@ -102,6 +109,7 @@ static bool store(const args_option *option, const char *text)
     case ARGS_REAL: return read_real(text, option->least, option->most, option->target);
     case ARGS_CHOICE: return read_choice(option->value, text, option->target);
     case ARGS_LIST: return read_list(option, text);
+    case ARGS_TEXTS: return add_text(option->target, text);
     case ARGS_HEADING:
     case ARGS_FLAG: break;
     }
@@ -121,6 +129,8 @@ static int complain_of_value(const args_program *program, const args_option *opt
             "%s takes up to %d whole numbers from %.16g to %.16g parted by commas, "
             "not '%s'",
             name, ARGS_LIST_CAPACITY, option->least, option->most, text);
+    case ARGS_TEXTS:
+        return args_complain(program->name, "%s is given more than %d times", name, ARGS_LIST_CAPACITY);
     default:
         return args_complain(program->name, "%s takes a %snumber from %.16g to %.16g, not '%s'",
                              name, option->kind == ARGS_INTEGER ? "whole " : "", option->least,

@@ -25,6 +25,7 @@ typedef enum args_kind {
     ARGS_REAL,    /* double within [least, most] */
     ARGS_CHOICE,  /* int: the index of the word in `value`, "f16|f32" */
     ARGS_LIST,    /* args_list: integers within [least, most], parted by commas */
+    ARGS_TEXTS,   /* args_texts: one for each time that the option is given */
 } args_kind;
 
 typedef struct args_option {
@@ -41,6 +42,11 @@ typedef struct args_list {
     int64_t values[ARGS_LIST_CAPACITY];
     size_t count;
 } args_list;
+
+typedef struct args_texts {
+    const char *values[ARGS_LIST_CAPACITY];
+    size_t count;
+} args_texts;
 
 typedef struct args_program {
     const char *name;     /* "vklm-chat" */

@@ -164,17 +164,10 @@ vklm_status setup_tokenize(const sample_setup *setup, const sample_text *text, u
 
 vklm_status session_next_event(vklm_session *session, vklm_error *error, vklm_event *event)
 {
-    error->text[0] = '\0';
     const vklm_status status = vklm_session_wait_event(session, error, event);
-    if (status != VKLM_OK) {
-        while (vklm_session_next_event(session, event)) continue; /* none is of use any more */
-        return status;
-    }
-    if (event->kind != VKLM_EVENT_DONE || event->reason != VKLM_DONE_ERROR) return VKLM_OK;
-    /* Where this very wait met the failure, the text says more than the status. */
-    if (error->text[0] == '\0')
-        snprintf(error->text, sizeof error->text, "%s", vklm_status_sentence(event->status));
-    return event->status;
+    if (status == VKLM_OK) return event->reason == VKLM_DONE_ERROR ? event->status : VKLM_OK;
+    while (vklm_session_next_event(session, event)) continue; /* none is of use any more */
+    return status;
 }
 
 /* ---- Device and model ----------------------------------------------------------------------- */
