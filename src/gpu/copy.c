@@ -20,24 +20,13 @@ void vki_copier_free(vki_copier *copier)
 static vklm_status create_commands(vki_copier *copier, vklm_error *error)
 {
     vklm_device *device = copier->device;
-    const VkCommandPoolCreateInfo pool = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT | VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-        .queueFamilyIndex = device->queue_family,
-    };
-    VkResult result = device->fn.vkCreateCommandPool(device->device, &pool, device->callbacks, &copier->pool);
-    TRY(vki_check(device, result, "vkCreateCommandPool", error));
-    const VkCommandBufferAllocateInfo commands = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = copier->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = VKI_COPIES,
-    };
-    result = device->fn.vkAllocateCommandBuffers(device->device, &commands, copier->commands);
-    if (result == VK_SUCCESS) return VKLM_OK;
+    TRY(vki_command_pool(device, VK_COMMAND_POOL_CREATE_TRANSIENT_BIT | VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+                         error, &copier->pool));
+    const vklm_status status = vki_command_buffers(device, copier->pool, VKI_COPIES, error, copier->commands);
+    if (status == VKLM_OK) return VKLM_OK;
     device->fn.vkDestroyCommandPool(device->device, copier->pool, device->callbacks);
     copier->pool = VK_NULL_HANDLE;
-    return vki_check(device, result, "vkAllocateCommandBuffers", error);
+    return status;
 }
 
 /* The copy between two barriers: against what came before, and for what comes after. */

@@ -68,6 +68,30 @@ vklm_status vki_device_submit(vklm_device *device, const VkSubmitInfo *submit, V
     return vki_check(device, result, "vkQueueSubmit", error);
 }
 
+vklm_status vki_command_pool(vklm_device *device, VkCommandPoolCreateFlags flags, vklm_error *error, VkCommandPool *pool)
+{
+    const VkCommandPoolCreateInfo create = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = flags,
+        .queueFamilyIndex = device->queue_family,
+    };
+    const VkResult result = device->fn.vkCreateCommandPool(device->device, &create, device->callbacks, pool);
+    return vki_check(device, result, "vkCreateCommandPool", error);
+}
+
+vklm_status vki_command_buffers(vklm_device *device, VkCommandPool pool, size_t n, vklm_error *error,
+                                VkCommandBuffer *commands)
+{
+    const VkCommandBufferAllocateInfo allocate = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = (uint32_t)n,
+    };
+    return vki_check(device, device->fn.vkAllocateCommandBuffers(device->device, &allocate, commands),
+                     "vkAllocateCommandBuffers", error);
+}
+
 /* ---- The instance ---------------------------------------------------------------------------- */
 
 /* Asks for Vulkan 1.2 and no more: what vklm likes of later versions are extensions of it, and the

@@ -86,6 +86,11 @@ vklm_status vki_device_usable(const vklm_device *device, vklm_error *error);
 /* vkQueueSubmit of one submit to the device's queue, under its locks. Any thread. */
 vklm_status vki_device_submit(vklm_device *device, const VkSubmitInfo *submit, VkFence fence, vklm_error *error);
 
+/* A pool of command buffers for that queue, and n primary ones of it. */
+vklm_status vki_command_pool(vklm_device *device, VkCommandPoolCreateFlags flags, vklm_error *error, VkCommandPool *pool);
+vklm_status vki_command_buffers(vklm_device *device, VkCommandPool pool, size_t n, vklm_error *error,
+                                VkCommandBuffer *commands);
+
 /* How a device is made: begin reads the params (own) and allocates, the caller fills in instance, device and queue,
  * and finish makes what belongs to them. vklm_device_destroy undoes any part of it. */
 vklm_status vki_device_begin(const vklm_device_params *params, vklm_error *error, vklm_device_params *own,

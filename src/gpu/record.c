@@ -33,13 +33,7 @@ vklm_status vki_recording_init(vki_recording *recording, vklm_device *device, vk
 {
     *recording = (vki_recording){.device = device};
     TRY(vki_device_usable(device, error));
-    const VkCommandPoolCreateInfo create = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .queueFamilyIndex = device->queue_family,
-    };
-    const VkResult result =
-        device->fn.vkCreateCommandPool(device->device, &create, device->callbacks, &recording->pool);
-    return vki_check(device, result, "vkCreateCommandPool", error);
+    return vki_command_pool(device, 0, error, &recording->pool);
 }
 
 void vki_recording_free(vki_recording *recording)
@@ -80,15 +74,8 @@ static vklm_status allocate_commands(vki_recording *recording, vklm_error *error
     if (recording->n_commands >= recording->n_units) return VKLM_OK;
     TRY(vki_grow(&device->host, recording->n_units, sizeof *recording->commands, error,
                  &recording->commands, &recording->commands_capacity));
-    const VkCommandBufferAllocateInfo allocate = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = recording->pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = (uint32_t)(recording->n_units - recording->n_commands),
-    };
-    const VkResult result = device->fn.vkAllocateCommandBuffers(
-        device->device, &allocate, &recording->commands[recording->n_commands]);
-    TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
+    TRY(vki_command_buffers(device, recording->pool, recording->n_units - recording->n_commands, error,
+                            &recording->commands[recording->n_commands]));
     recording->n_commands = recording->n_units;
     return VKLM_OK;
 }

@@ -20,24 +20,11 @@ vklm_status vki_upload_begin(vki_upload *upload, vklm_device *device, vklm_error
 static vklm_status create_half(vki_upload *upload, uint32_t half, vklm_error *error)
 {
     vklm_device *device = upload->device;
-    const VkCommandPoolCreateInfo pool = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
-        .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
-        .queueFamilyIndex = device->queue_family,
-    };
-    VkResult result =
-        device->fn.vkCreateCommandPool(device->device, &pool, device->callbacks, &upload->halves[half].pool);
-    TRY(vki_check(device, result, "vkCreateCommandPool", error));
-    const VkCommandBufferAllocateInfo command = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = upload->halves[half].pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    result = device->fn.vkAllocateCommandBuffers(device->device, &command, &upload->halves[half].command);
-    TRY(vki_check(device, result, "vkAllocateCommandBuffers", error));
+    TRY(vki_command_pool(device, VK_COMMAND_POOL_CREATE_TRANSIENT_BIT, error, &upload->halves[half].pool));
+    TRY(vki_command_buffers(device, upload->halves[half].pool, 1, error, &upload->halves[half].command));
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    result = device->fn.vkCreateFence(device->device, &fence, device->callbacks, &upload->halves[half].fence);
+    const VkResult result =
+        device->fn.vkCreateFence(device->device, &fence, device->callbacks, &upload->halves[half].fence);
     return vki_check(device, result, "vkCreateFence", error);
 }
 
