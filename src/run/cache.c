@@ -14,13 +14,6 @@
 
 enum { LEAST_BORROWED = 16 }; /* tokens: below this, digesting them is as quick as the copy of a page */
 
-static vklm_status refuse_busy(const vklm_session *session, vklm_error *error)
-{
-    if (session->phase == VKI_IDLE) return VKLM_OK;
-    return vki_fail(error, VKLM_INVALID_ARGUMENT,
-                    "the session is generating: cancel and take its events until DONE first");
-}
-
 /* ---- Giving memory back ------------------------------------------------------------------------- */
 
 void vki_cache_return(vklm_model *model)
@@ -45,7 +38,7 @@ static void drop(vklm_session *session)
 
 static vklm_status drop_cache(vklm_session *session, vklm_error *error)
 {
-    TRY(refuse_busy(session, error));
+    TRY(vki_history_check(session, 0, NULL, 0, error)); /* it is idle */
     vklm_session_destroy(&session->spare);
     drop(session);
     vklm_model *model = session->model;
@@ -129,14 +122,6 @@ vklm_status vki_session_reserve(vklm_session *session, uint32_t n_positions, vkl
 
 /* ---- Sharing ------------------------------------------------------------------------------------- */
 
-/* How many of the ids the session has cached. */
-static size_t cached_prefix(const vklm_session *session, const vklm_token *ids, size_t n)
-{
-    size_t common = 0;
-    while (common < n && common < session->n_cached && session->ids[common] == ids[common]) common++;
-    return common;
-}
-
 /* Makes the history the first n of another session's, with its pages as far as they go. */
 static vklm_status take(vklm_session *session, vklm_session *from, size_t n, vklm_error *error)
 {
@@ -188,7 +173,7 @@ vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error
  * after all. Where it would be most of another conversation, or there is no memory, it is not kept. */
 static void keep_replaced(vklm_session *session, const vklm_token *ids, size_t n)
 {
-    const size_t common = cached_prefix(session, ids, n), lost = session->n_cached - common;
+    const size_t common = vki_cached_prefix(session, ids, n), lost = session->n_cached - common;
     if (!session->made_with.keep_replaced || lost < LEAST_BORROWED || lost > common) return;
     if (!session->spare && vklm_session_fork(session, session->n_cached, NULL, &session->spare) != VKLM_OK) return;
     session->spare->made_with.keep_cache = session->spare->made_with.keep_replaced = false;
@@ -196,30 +181,32 @@ static void keep_replaced(vklm_session *session, const vklm_token *ids, size_t n
     if (take(session->spare, session, session->n_cached, NULL) != VKLM_OK) vklm_session_destroy(&session->spare);
 }
 
+/* Gives a session the history of another, and its cache. */
+static void move_history(vklm_session *to, const vklm_session *from)
+{
+    to->kv = from->kv;
+    to->ids = from->ids;
+    to->n_ids = from->n_ids;
+    to->ids_capacity = from->ids_capacity;
+    to->n_cached = from->n_cached;
+}
+
 /* Two sessions change places, but for what the caller made them with. */
 static void swap(vklm_session *a, vklm_session *b)
 {
-    const vklm_session was = {.kv = a->kv, .ids = a->ids, .n_ids = a->n_ids, .ids_capacity = a->ids_capacity,
-                              .n_cached = a->n_cached};
-    a->kv = b->kv;
-    a->ids = b->ids;
-    a->n_ids = b->n_ids;
-    a->ids_capacity = b->ids_capacity;
-    a->n_cached = b->n_cached;
-    b->kv = was.kv;
-    b->ids = was.ids;
-    b->n_ids = was.n_ids;
-    b->ids_capacity = was.ids_capacity;
-    b->n_cached = was.n_cached;
+    vklm_session was;
+    move_history(&was, a);
+    move_history(a, b);
+    move_history(b, &was);
 }
 
 void vki_cache_borrow(vklm_session *session, const vklm_token *ids, size_t n)
 {
-    size_t most = cached_prefix(session, ids, n) + LEAST_BORROWED - 1;
+    size_t most = vki_cached_prefix(session, ids, n) + LEAST_BORROWED - 1;
     vklm_session *from = NULL;
     for (vklm_session *s = session->model->sessions; s; s = s->next) {
         const bool may = s == session->spare || !(s->made_with.no_sharing || session->made_with.no_sharing);
-        const size_t common = may && s != session && s->kv_type == session->kv_type ? cached_prefix(s, ids, n) : 0;
+        const size_t common = may && s != session && s->kv_type == session->kv_type ? vki_cached_prefix(s, ids, n) : 0;
         if (common <= most) continue;
         most = common;
         from = s;

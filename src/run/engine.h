@@ -254,6 +254,8 @@ vklm_status vki_session_accept(vklm_session *session, vklm_token id, vklm_error 
 void vki_session_finish(vklm_session *session, vklm_done_reason reason);
 void vki_session_fail(vklm_session *session, const vklm_error *failure);
 
+/* How many of the ids the session has cached. */
+size_t vki_cached_prefix(const vklm_session *session, const vklm_token *ids, size_t n);
 /* Makes these ids the history, with as much of the cache as still holds; returns how many of them that is. There
  * is room for n. */
 size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n);

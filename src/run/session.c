@@ -159,10 +159,16 @@ vklm_status vki_history_grow(vklm_session *session, size_t n, vklm_error *error)
                     &session->ids_capacity);
 }
 
-size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n)
+size_t vki_cached_prefix(const vklm_session *session, const vklm_token *ids, size_t n)
 {
     size_t common = 0;
     while (common < n && common < session->n_cached && session->ids[common] == ids[common]) common++;
+    return common;
+}
+
+size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n)
+{
+    const size_t common = vki_cached_prefix(session, ids, n);
     if (n) memmove(session->ids, ids, n * sizeof *ids);
     session->n_ids = n;
     session->n_cached = common;
