@@ -91,7 +91,6 @@ enum {
 };
 
 static const char magic[8] = {'V', 'K', 'L', 'M', 'S', 'E', 'S', 'S'};
-static const char *const roles[] = {"system", "user", "assistant"};
 
 /* What must agree for a cache to be of use, and what follows from it. */
 typedef struct geometry {
@@ -186,7 +185,7 @@ static uint8_t *write_history(const vklm_session *session, uint8_t *to)
         const vklm_message *message = &session->chat.messages[i];
         const size_t len = strlen(message->content);
         uint32_t role = 0;
-        while (strcmp(roles[role], message->role) != 0) role++;
+        while (strcmp(vki_roles[role], message->role) != 0) role++;
         vki_store32(to, role);
         vki_store32(to + 4, (uint32_t)len);
         memcpy(to + 8, message->content, len);
@@ -300,12 +299,12 @@ static vklm_status read_chat(const vki_host *host, const saved *s, const uint8_t
         if (end - from < 8) return bad(error, "contradicts itself: a message is cut off");
         const uint32_t role = vki_load32(from), len = vki_load32(from + 4);
         from += 8;
-        if (role > 2 || len > (size_t)(end - from) || memchr(from, 0, len))
+        if (role >= VKI_ROLES || len > (size_t)(end - from) || memchr(from, 0, len))
             return bad(error, "contradicts itself: a message's role or length cannot be");
         char *content;
         TRY(vki_alloc(host, (size_t)len + 1, 1, error, &content));
         if (len) memcpy(content, from, len);
-        chat->messages[chat->n] = (vklm_message){roles[role], content};
+        chat->messages[chat->n] = (vklm_message){vki_roles[role], content};
         from += len;
     }
     return from == end && (chat->n > 0 || chat->n_ids == 0) ? VKLM_OK

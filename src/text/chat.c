@@ -10,6 +10,8 @@
 #include "text/chat_families.h"
 #include "text/encode.h"
 
+const char *const vki_roles[VKI_ROLES] = {"system", "user", "assistant"};
+
 typedef struct chat_writer {
     const vklm_vocab *vocab;
     vklm_error *error;
@@ -172,13 +174,12 @@ static vklm_status write_conversation(chat_writer *writer)
 
 static vklm_status check_messages(const vklm_message *messages, size_t n, vklm_error *error)
 {
-    static const char *const roles[] = {"system", "user", "assistant"};
     for (size_t i = 0; i < n; i++) {
         if (!messages[i].role || !messages[i].content)
             return vki_fail(error, VKLM_INVALID_ARGUMENT, "message %zu has no role or no content", i);
         bool known = false;
-        for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
-            known |= is_role(&messages[i], roles[k]);
+        for (size_t k = 0; k < VKI_ROLES; k++)
+            known |= is_role(&messages[i], vki_roles[k]);
         if (!known)
             return vki_fail(error, VKLM_INVALID_ARGUMENT,
                             "message %zu has role '%.32s'; use system, user or assistant", i,

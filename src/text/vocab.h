@@ -14,6 +14,10 @@
 vklm_status vki_vocab_create(const vki_gguf *gguf, const vki_host *host, vklm_error *error,
                              vklm_vocab **vocab_out);
 
+/* What vklm_message.role may be. */
+enum { VKI_ROLES = 3 };
+extern const char *const vki_roles[VKI_ROLES];
+
 /* The visible bytes of one token (empty for control tokens); borrowed from the vocabulary.
  * id in range. Byte tokens give their one byte. */
 vki_string vki_vocab_token_text(const vklm_vocab *vocab, vklm_token id);
