@@ -33,9 +33,7 @@ static const char after[] =
     "    The logits file holds, for every position of the prompt and then for every generated\n"
     "    token, a row of as many little-endian 32-bit floats as the vocabulary has tokens.\n"
     "\n"
-    "EXIT STATUS\n"
-    "    0 success, 1 an error (its text says what helps), 2 a wrong command line\n"
-    "\n"
+    ARGS_EXIT_STATUS "\n\n"
     "EXAMPLES\n"
     "    echo -n 'Once upon a time' | vklm-eval -m model.gguf -n 32\n"
     "    vklm-eval -m model.gguf --ids 1,15043,29892 --kv f32 --precision high -o logits.bin\n";

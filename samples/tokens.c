@@ -20,9 +20,7 @@ static const char about[] =
     "    prints their text. Neither adds or drops a byte, a newline at the end included.\n";
 
 static const char after[] =
-    "EXIT STATUS\n"
-    "    0 success, 1 an error (its text says what helps), 2 a wrong command line\n"
-    "\n"
+    ARGS_EXIT_STATUS "\n\n"
     "EXAMPLES\n"
     "    echo -n 'Once upon a time' | vklm-tokens -m model.gguf\n"
     "    echo 6403 1980 253 655 | vklm-tokens -m model.gguf --decode\n";

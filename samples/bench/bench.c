@@ -26,9 +26,7 @@ static const char about[] =
     "    decode are made of; with --tune, what would make them faster.\n";
 
 static const char after[] =
-    "EXIT STATUS\n"
-    "    0 success, 1 an error (its text says what helps), 2 a wrong command line\n"
-    "\n"
+    ARGS_EXIT_STATUS "\n\n"
     "EXAMPLES\n"
     "    vklm-bench -m model.gguf\n"
     "    vklm-bench -m model.gguf -p 0 -n 64 -d 0,1024,4096 -r 3 -o json\n"

@@ -51,10 +51,7 @@ static const char after[] =
     "FILES\n"
     "    " USER_CACHE_NAME "/pipelines*   what the driver compiled\n" INPUT_FILES_HELP
     "\n"
-    "EXIT STATUS\n"
-    "    0 success, 1 an error (its text says what helps), 2 a wrong command line, 130 "
-    "interrupted\n"
-    "\n"
+    ARGS_EXIT_STATUS ", 130 interrupted\n\n"
     "EXAMPLES\n"
     "    vklm-chat -m model.gguf\n"
     "    vklm-chat -m model.gguf -p 'Why is the sky blue?' --temp 0 -n 200\n"

@@ -61,8 +61,11 @@ typedef struct args_program {
 /* What args_parse returns where the program shall go on; else it returns the exit code. */
 #define ARGS_GO (-1)
 
-/* The exit code of a wrong command line, in every program. */
+/* The exit code of a wrong command line, in every program; and what their help says of all codes. */
 #define ARGS_USAGE 2
+#define ARGS_EXIT_STATUS \
+    "EXIT STATUS\n"      \
+    "    0 success, 1 an error (its text says what helps), 2 a wrong command line"
 
 /* Fills the targets. Prints help and version on stdout (returns 0), complaints on stderr (returns
  * ARGS_USAGE). */
