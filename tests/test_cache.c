@@ -43,13 +43,6 @@ static void tear_down(void)
     vklm_device_destroy(&device);
 }
 
-static vklm_session_stats stats_of(const vklm_session *s)
-{
-    vklm_session_stats stats;
-    vklm_session_get_stats(s, &stats);
-    return stats;
-}
-
 static size_t set(vklm_session *s, const vklm_token *tokens, size_t n)
 {
     size_t reused;

@@ -89,13 +89,6 @@ static void check_continues(size_t n_so_far)
     check_drawn(&result, n_so_far, NEW - n_so_far);
 }
 
-static vklm_session_stats stats_of(const vklm_session *s)
-{
-    vklm_session_stats stats;
-    vklm_session_get_stats(s, &stats);
-    return stats;
-}
-
 /* Takes events until one of this kind, which it returns. */
 static vklm_event wait_for(vklm_event_kind kind)
 {

@@ -72,6 +72,13 @@ vklm_session *tiny_session(vklm_model *model, const vklm_session_params *params)
     return session;
 }
 
+vklm_session_stats stats_of(const vklm_session *session)
+{
+    vklm_session_stats stats;
+    vklm_session_get_stats(session, &stats);
+    return stats;
+}
+
 /* ---- Generations -------------------------------------------------------------------------------------- */
 
 static void take_logits(run_result *r, const vklm_session *session, const vklm_event *event)

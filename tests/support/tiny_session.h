@@ -21,6 +21,8 @@ model_ref *tiny_ref(const tiny_model *m);
 /* params may be NULL; struct_size is filled in. */
 vklm_session *tiny_session(vklm_model *model, const vklm_session_params *params);
 
+vklm_session_stats stats_of(const vklm_session *session);
+
 /* What one generation brought. */
 typedef struct run_result {
     vklm_token drawn[RUN_MAX_IDS]; /* by TOKEN events */
