@@ -133,8 +133,8 @@ typedef struct vklm_adopt_params {
      * Null: one of vklm's own, from settings->pipeline_cache. */
     VkPipelineCache pipeline_cache;
 
-    /* NULL or the rest: allocator, log, shader_dir, submit_limit_ms, block_limit_bytes, pipeline_cache. What chooses a
-     * device or makes its queue is not read. */
+    /* NULL or the rest: allocator, log, shader_dir, submit_limit_ms, block_limit_bytes, memory_budget_bytes,
+     * pipeline_cache. What chooses a device or makes its queue is not read. */
     const vklm_device_params *settings;
 } vklm_adopt_params;
 
