@@ -4,14 +4,14 @@
 // in:  q [rows][H][HEAD_PAD] f32 (scaled), state [rows], KV pages as rope.comp writes them; read
 // out: out [rows][out_stride] f32, head h at h * HEAD (rows with one split), or partial [rows][H][splits]
 //      [HEAD + 2]: the sum of v weighted by exp(s - max), then max, then the sum of weights.
-//      OUT_INT8 (HEAD a multiple of 32): in place of H * HEAD floats of out as many bytes, their scales behind them
+//      OUT (lib/quantize.glsl; HEAD a multiple of 32): out in that form, of H * HEAD values
 // A workgroup takes HEADS query heads that share one kv head, and ROWS rows of one sequence, so that
 // each K and V is read once for HEADS * ROWS queries. Keys go by in blocks of the local size: first
 // a lane is a key (scores), then a lane is DIMS values of the head (weighted sum). The running maximum
 // and the rescaling are those of online softmax (Milakov and Gimelshein 2018; FlashAttention).
 // grid: workgroup x = group of HEADS heads, y = tile of ROWS rows, z = split of the keys (a row may have fewer).
 // constants: 0 local size, 1 ONE_SUBGROUP, 2 HEAD, 3 HEAD_PAD, 4 KV_F32, 5 HEADS, 6 ROWS,
-// 7 DIMS (even, local size * DIMS >= HEAD), 8 OUT_INT8, 9 KEY_STEP (even, divides the local size, which divides KV_PAGE_KEYS).
+// 7 DIMS (even, local size * DIMS >= HEAD), 8 OUT, 9 KEY_STEP (even, divides the local size, which divides KV_PAGE_KEYS).
 // Sums in f32. CPU twin: ref_attention.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
@@ -26,7 +26,7 @@ layout(constant_id = 4) const bool KV_F32 = false;
 layout(constant_id = 5) const uint HEADS = 1;
 layout(constant_id = 6) const uint ROWS = 1;
 layout(constant_id = 7) const uint DIMS = 2;
-layout(constant_id = 8) const bool OUT_INT8 = false;
+layout(constant_id = 8) const uint OUT = FORM_F32;
 layout(constant_id = 9) const uint KEY_STEP = 2;
 layout(push_constant, std430) uniform Push { attention_push pc; };
 
@@ -37,7 +37,7 @@ const uint DIM_STEP = HEAD_PAD % (4 * KEY_STEP) == 0 ? 4 * KEY_STEP : 8; // unro
 const uint MAX_SUBGROUPS = 16;         // 64 invocations at the narrowest subgroup of 4
 shared float weights[ONE_SUBGROUP ? 1 : QUERIES * KEYS];
 shared float parts[QUERIES * MAX_SUBGROUPS];
-shared float finished[OUT_INT8 ? QUERIES * HEAD : 1];
+shared float finished[OUT != FORM_F32 ? QUERIES * HEAD : 1];
 
 // Each query's maximum or sum over the workgroup. The loop over subgroups is the outer one: a loop that holds
 // another is not unrolled, and then the array would live in memory.
@@ -78,7 +78,7 @@ void store_results(uint lane, uint first_head, uint first_row, uint last_row, fl
                 const uint dim = lane * DIMS + d;
                 const float value = scale * sums[i * (DIMS / 2) + d / 2][d % 2];
                 if (dim >= HEAD) continue;
-                if (OUT_INT8 && whole) finished[i * HEAD + dim] = value;
+                if (OUT != FORM_F32 && whole) finished[i * HEAD + dim] = value;
                 else store_float(target, (target_at + dim) * 4u, value);
             }
             if (!whole && lane == 0) {
@@ -87,15 +87,16 @@ void store_results(uint lane, uint first_head, uint first_row, uint last_row, fl
             }
         }
     }
-    if (!OUT_INT8 || !whole) return;
+    if (OUT == FORM_F32 || !whole) return;
     barrier();
     for (uint block = lane; block < QUERIES * HEAD / 32u; block += gl_WorkGroupSize.x) {
         vec4 x[8];
         [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
         const uint i = block * 32u / HEAD, row = first_row + i / HEADS;
-        const uint64_t out_row = pc.out_ + row * pc.out_stride * 4u;
+        const uint64_t out_row = pc.out_ + row * pc.out_stride * pitch_of(OUT);
         if (row <= last_row)
-            store_block(out_row, out_row + pc.n_head * HEAD, (first_head + i % HEADS) * HEAD + block * 32u % HEAD, x);
+            store_block(out_row, out_row + scales_of(OUT, pc.n_head * HEAD),
+                        (first_head + i % HEADS) * HEAD + block * 32u % HEAD, OUT, x);
     }
 }
 

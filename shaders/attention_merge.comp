@@ -2,8 +2,8 @@
 // attention_merge.comp - joins the splits of attention.comp: each weighs by exp(its max - the max).
 //
 // in:  partial [rows][H][splits][HEAD + 2] f32, state [rows], read; a row with one split has its result already
-// out: out [rows][out_stride] f32, head h at h * HEAD; with OUT_INT8 as attention.comp has it
-// grid: workgroup x = head, y = row. constants: 0 local size, 1 HEAD, 2 OUT_INT8. CPU twin: ref_attention.
+// out: out [rows][out_stride] f32, head h at h * HEAD; in the form OUT as attention.comp has it
+// grid: workgroup x = head, y = row. constants: 0 local size, 1 HEAD, 2 OUT. CPU twin: ref_attention.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
 #include "lib/kv.glsl"
@@ -11,9 +11,9 @@
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint HEAD = 64;
-layout(constant_id = 2) const bool OUT_INT8 = false;
+layout(constant_id = 2) const uint OUT = FORM_F32;
 layout(push_constant, std430) uniform Push { attention_merge_push pc; };
-shared float finished[OUT_INT8 ? HEAD : 1];
+shared float finished[OUT != FORM_F32 ? HEAD : 1];
 
 void main()
 {
@@ -32,15 +32,15 @@ void main()
             sum += weight * load_float(pc.partial, (at + dim) * 4u);
             total += weight * load_float(pc.partial, (at + HEAD + 1) * 4u);
         }
-        if (OUT_INT8) finished[dim] = sum / total;
+        if (OUT != FORM_F32) finished[dim] = sum / total;
         else store_float(pc.out_, (row * pc.out_stride + head * HEAD + dim) * 4u, sum / total);
     }
-    if (!OUT_INT8) return;
+    if (OUT == FORM_F32) return;
     barrier();
     for (uint block = gl_LocalInvocationID.x; block < HEAD / 32u; block += gl_WorkGroupSize.x) {
         vec4 x[8];
         [[unroll]] for (uint i = 0; i < 32; i++) x[i / 4][i % 4] = finished[block * 32u + i];
-        const uint64_t out_row = pc.out_ + row * pc.out_stride * 4u;
-        store_block(out_row, out_row + pc.n_head * HEAD, head * HEAD + block * 32u, x);
+        const uint64_t out_row = pc.out_ + row * pc.out_stride * pitch_of(OUT);
+        store_block(out_row, out_row + scales_of(OUT, pc.n_head * HEAD), head * HEAD + block * 32u, OUT, x);
     }
 }

@@ -2,8 +2,7 @@
 // embed.comp - gathers rows of the embedding matrix by token.
 //
 // in:  weights   [V][D] planes of one segment, read; state [rows] row_state, read
-// out: x         [rows][x_stride] f32, whole units; with next (of whole units): gain * x as matvec reads it (f32, or bytes with the
-//      blocks' scales behind them) and squares [rows][units], the sums of x^2
+// out: x         [rows][x_stride] f32, whole units; with next (of whole units): gain * x as matvec reads it (next_form) and squares [rows][units], the sums of x^2
 // grid: workgroup x = local size units of 32 values, y = row. A token outside this segment writes
 // nothing; an id past the vocabulary reads the last row.
 // constants: 0 local size. Exact. CPU twin: ref_embed.
@@ -23,7 +22,7 @@ void main()
     open_weights(pc.weights);
     vec4 w[8];
     load_unit(token - pc.first_row, unit, w);
-    const uint64_t x = pc.x + (row * pc.x_stride + unit * 32u) * 4u, next = pc.next + row * pc.units * 128u;
+    const uint64_t x = pc.x + (row * pc.x_stride + unit * 32u) * 4u, next = pc.next + row * pc.units * 32u * pitch_of(pc.next_form);
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0; i < 8; i++) {
         w[i] *= pc.scale;
@@ -34,7 +33,8 @@ void main()
     store_float(pc.squares, (row * pc.units + unit) * 4u, squares.x + squares.y + squares.z + squares.w);
     [[unroll]] for (uint i = 0; i < 8; i++) {
         w[i] *= load_vec4(pc.gain, unit * 128u + i * 16u);
-        if (pc.next_int8 == 0u) OutVec4(next + unit * 128u + i * 16u).v = w[i];
+        if (pc.next_form == FORM_F32) OutVec4(next + unit * 128u + i * 16u).v = w[i];
     }
-    if (pc.next_int8 != 0u) store_block(next, next + pc.d_model, unit * 32u, w);
+    if (pc.next_form != FORM_F32)
+        store_block(next, next + scales_of(pc.next_form, pc.d_model), unit * 32u, pc.next_form, w);
 }

@@ -2,18 +2,17 @@
 // join.comp - the end of a branch with a norm of its own: x += branch / rms * weight, then what the next matvec reads.
 //
 // in:  branch [rows][D] f32 with its squares [rows][D / 32] by block (lib/matvec.glsl: BRANCH), weight and gain [D] f32
-// out: x [rows][D] f32; next: gain * x of each row as f32 or (NEXT_INT8) bytes with the blocks' scales behind them, at
-//      distances of 4 D bytes; next_squares [rows][D / 32]: the squares of x by block
+// out: x [rows][D] f32; next: gain * x of each row in the form NEXT (lib/quantize.glsl); next_squares [rows][D / 32]: the squares of x by block
 // LANES lanes of a subgroup share a unit of 32 values.
 // grid: workgroup x = local size / LANES units, y = row. constants: 0 local size, 1 LANES (divides 8 and the
-// subgroup, whose size is required of the pipeline), 2 NEXT_INT8. Sums in f32. CPU twin: ref_norm, ref_quantize.
+// subgroup, whose size is required of the pipeline), 2 NEXT. Sums in f32. CPU twin: ref_norm, ref_quantize.
 #extension GL_GOOGLE_include_directive : require
 #include "lib/common.glsl"
 #include "lib/quantize.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 1;
-layout(constant_id = 2) const bool NEXT_INT8 = false;
+layout(constant_id = 2) const uint NEXT = FORM_F32;
 layout(push_constant, std430) uniform Push { join_push pc; };
 
 const uint QUADS = 8 / LANES; // of a lane
@@ -33,7 +32,7 @@ void main()
     const uint unit = (subgroup * gl_SubgroupSize + gl_SubgroupInvocationID) / LANES;
     const float inverse = inverse_rms(row);
     if (unit >= pc.units) return; // all lanes of a unit together
-    const uint64_t next = pc.next + row * pc.units * 128u;
+    const uint64_t next = pc.next + row * pc.units * 32u * pitch_of(NEXT);
     vec4 x[QUADS];
     float squares = 0.0, largest = 0.0;
     [[unroll]] for (uint i = 0; i < QUADS; i++) {
@@ -42,7 +41,7 @@ void main()
         OutVec4(pc.x + in_rows).v = x[i];
         squares += dot(x[i], x[i]);
         x[i] *= load_vec4(pc.gain, at);
-        if (!NEXT_INT8) OutVec4(next + at).v = x[i];
+        if (NEXT == FORM_F32) OutVec4(next + at).v = x[i];
         const vec4 size = abs(x[i]);
         largest = max(largest, max(max(size.x, size.y), max(size.z, size.w)));
     }
@@ -51,11 +50,11 @@ void main()
         largest = max(largest, subgroupShuffleXor(largest, mask));
     }
     if (lane == 0) store_float(pc.next_squares, (row * pc.units + unit) * 4u, squares);
-    if (!NEXT_INT8) return;
+    if (NEXT == FORM_F32) return;
     const float scale = largest > 0.0 ? 127.0 / largest : 0.0, d = largest / 127.0;
     int sum = 0;
     [[unroll]] for (uint i = 0; i < QUADS; i++)
-        OutUint(next + (unit * 8u + i * LANES + lane) * 4u).v = pack_bytes(x[i], scale, sum);
+        store_quants(next, (unit * 8u + i * LANES + lane) * 4u, NEXT, quants_of(x[i], scale, sum));
     [[unroll]] for (uint mask = 1; mask < LANES; mask <<= 1) sum += subgroupShuffleXor(sum, mask);
-    if (lane == 0) OutVec2(next + pc.units * 32u + unit * 8u).v = vec2(d, d * float(sum));
+    if (lane == 0) OutVec2(next + scales_of(NEXT, pc.units * 32u) + unit * 8u).v = vec2(d, d * float(sum));
 }

@@ -19,5 +19,5 @@ void main()
     const uint at = row * pc.stride + block * 32u;
     vec4 x[8];
     [[unroll]] for (uint i = 0; i < 8; i++) x[i] = load_vec4(pc.x, at * 4u + i * 16u);
-    store_block(pc.y, pc.scales, at, x);
+    store_block(pc.y, pc.scales, at, FORM_INT8, x);
 }

@@ -28,7 +28,8 @@ typedef struct product {
     uint32_t n; /* columns */
     float *x_at, *bias;
     double inverse[VKI_MAX_BATCH]; /* 1 / rms of each column */
-    bool next_int8, variant; /* variant: GELU, f32 cache, rows that make no number */
+    vki_form next_form;
+    bool variant; /* variant: GELU, f32 cache, rows that make no number */
 } product;
 
 /* A second segment begins behind `first` rows; that of Q4_0 is of another format. */
@@ -58,9 +59,10 @@ static void begin(kernel_fixture *f, product *p, const char *name, vki_epilogue 
     const vki_matrix *w = &p->m.matrix;
     const uint32_t options = fixture_below(f, 16);
     p->n = fixture_below(f, 2) ? 1 : 1 + fixture_below(f, VKI_MAX_BATCH);
-    p->x = empty_rows(f, p->n, w->cols, vki_matrix_reads_int8(&f->kernels, w));
+    const vki_form quants = fixture_below(f, 2) ? VKI_FORM_INT8 : VKI_FORM_SPREAD;
+    p->x = empty_rows(f, p->n, w->cols, vki_matrix_reads_int8(&f->kernels, w) ? quants : VKI_FORM_F32);
     p->x_at = fill_rows(f, &p->x, size);
-    p->next_int8 = options & 1;
+    p->next_form = options & 1 ? quants : VKI_FORM_F32;
     p->variant = options & 2;
     p->args = (vki_matvec_args){
         .name = name, .epilogue = epilogue, .w = w, .x = p->x.operand, .epsilon = epsilon};
@@ -68,9 +70,9 @@ static void begin(kernel_fixture *f, product *p, const char *name, vki_epilogue 
     p->bias = NULL;
     if (options & 4) draw_squares(f, p, w->cols / BLOCK);
     if (options & 8) p->args.bias = fixture_vector(f, w->rows, &p->bias);
-    fixture_case(f, "%s of %s: %u x %u, %u columns, %u segments, int8 %d, then %d, squares %d, bias %d, %d",
+    fixture_case(f, "%s of %s: %u x %u, %u columns, %u segments, form %d, then %d, squares %d, bias %d, %d",
                  name, vki_format_get(p->m.segments[0].planes.format)->name, w->rows, w->cols, p->n,
-                 w->n_segments, p->x.operand.int8, p->next_int8, p->args.squares != 0, p->bias != NULL,
+                 w->n_segments, (int)p->x.operand.form, (int)p->next_form, p->args.squares != 0, p->bias != NULL,
                  p->variant);
 }
 
@@ -102,7 +104,7 @@ static void check_add(kernel_fixture *f, vki_format format, uint32_t rows, uint3
     make_matrix(f, &p.m, format, rows, rows > 64 ? 64 : 0, cols);
     begin(f, &p, branch ? "branch" : "add", branch ? VKI_EPILOGUE_BRANCH : VKI_EPILOGUE_ADD, 1);
     const operand y = fixture_output(f, p.n, rows), squares = fixture_output(f, p.n, rows / BLOCK);
-    const test_rows next = empty_rows(f, p.n, rows, p.next_int8);
+    const test_rows next = empty_rows(f, p.n, rows, p.next_form);
     float *gain;
     p.args.y = y.span.address;
     p.args.next_squares = squares.span.address;
@@ -135,7 +137,7 @@ static void check_gate(kernel_fixture *f, vki_format format, uint32_t rows, uint
     make_matrix(f, &p.m, format, rows, rows > 64 ? 96 : 0, cols);
     make_matrix(f, &p.up, format, rows, rows > 64 ? 96 : 0, cols);
     begin(f, &p, "gate", VKI_EPILOGUE_GATE, 1);
-    const test_rows next = empty_rows(f, p.n, rows, p.next_int8);
+    const test_rows next = empty_rows(f, p.n, rows, p.next_form);
     float *up_bias = NULL;
     p.args.up = &p.up.matrix;
     p.args.next = next.operand;
@@ -315,14 +317,14 @@ END_TEST
 
 /* ---- What comes before and between ---------------------------------------------------- */
 
-static void check_embedding(kernel_fixture *f, vki_format format, bool int8, uint32_t token, uint32_t n)
+static void check_embedding(kernel_fixture *f, vki_format format, vki_form form, uint32_t token, uint32_t n)
 {
     const uint32_t width = 3 * (uint32_t)vki_max(BLOCK, vki_format_get(format)->block_weights);
     const test_segment segments[] = {{format, 3}, {VKI_F32, 2}, {format, 4}};
     test_matrix m;
     fixture_matrix(f, &m, width, segments, 3);
     const operand x = fixture_output(f, n, width), squares = fixture_output(f, n, width / BLOCK);
-    const test_rows next = empty_rows(f, n, width, int8);
+    const test_rows next = empty_rows(f, n, width, form);
     struct row_state *state;
     float *gain;
     uint32_t tokens[VKI_MAX_BATCH];
@@ -335,7 +337,7 @@ static void check_embedding(kernel_fixture *f, vki_format format, bool int8, uin
            *left = fixture_host(f, n * width, sizeof *left);
     ref_embed(m.weights, m.matrix.rows, width, tokens, n, args.scale, expected);
     for (uint32_t i = 0; i < n * width; i++) left[i] = expected[i] * (double)gain[i % width];
-    fixture_case(f, "%s: int8 %d, %u from token %u on", vki_format_get(format)->name, int8, n, token);
+    fixture_case(f, "%s: form %d, %u from token %u on", vki_format_get(format)->name, (int)form, n, token);
     CHECK_OK(vki_embed(&f->kernels, &args, &error));
     fixture_check_reads(f, vki_range_of(args.state, n * sizeof *state));
     fixture_check_writes(f, operand_range(&x, 0, width));
@@ -355,12 +357,12 @@ START_TEST(embedding_leaves_what_the_first_product_reads)
     kernel_fixture f;
     fixture_open(&f, TUNED_NATIVE);
     for (uint32_t i = 0; i < 4; i++)
-        check_embedding(&f, (vki_format)_i, (i + (uint32_t)_i) % 2, tokens[i], 1 + i % 3);
+        check_embedding(&f, (vki_format)_i, (vki_form)((i + (uint32_t)_i) % 3), tokens[i], 1 + i % 3);
     fixture_close(&f);
 }
 END_TEST
 
-static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t splits, bool int8, uint32_t rows)
+static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t splits, vki_form form, uint32_t rows)
 {
     enum { KEYS = 299 };
     const uint32_t n = h->n_head_kv * h->d_head, width = h->n_head * h->d_head;
@@ -375,7 +377,7 @@ static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t spli
         v[i] = fixture_put_kv(&cache, place, fixture_random(f));
     }
     const operand q = fixture_input(f, rows, width, width, width);
-    const test_rows next = empty_rows(f, rows, width, int8);
+    const test_rows next = empty_rows(f, rows, width, form);
     const uint64_t scratch = vki_attention_scratch(h, rows, splits);
     struct row_state *state;
     const vki_attention_args args = {
@@ -389,8 +391,8 @@ static void check_attention(kernel_fixture *f, const vki_heads *h, uint32_t spli
         ref_attention(&(ref_heads){h->n_head, h->n_head_kv, h->d_head, h->pad}, q.at + i * width, k, v,
                       position, 0, expected + i * width);
     }
-    fixture_case(f, "%u and %u heads of %u, f32 %d: %u rows, %u splits, int8 %d", h->n_head, h->n_head_kv,
-                 h->d_head, h->kv_f32, rows, splits, int8);
+    fixture_case(f, "%u and %u heads of %u, f32 %d: %u rows, %u splits, form %d", h->n_head, h->n_head_kv,
+                 h->d_head, h->kv_f32, rows, splits, (int)form);
     CHECK_OK(vki_attention(&f->kernels, &args, &error));
     fixture_check_writes(f, range_of_rows(&next));
     fixture_run(f);
@@ -405,11 +407,11 @@ START_TEST(attention_leaves_what_the_next_product_reads)
     fixture_open(&f, (kernel_tuning)_i);
     for (uint32_t c = 0; c < 3; c++) {
         const vki_heads heads = vki_heads_of(cases[c][0], cases[c][1], cases[c][2], c % 2);
-        check_attention(&f, &heads, 1, true, 1);
-        check_attention(&f, &heads, 4, true, 1);
-        check_attention(&f, &heads, 1, true, 5);
-        check_attention(&f, &heads, 4, true, 3);
-        check_attention(&f, &heads, c % 2 ? 4 : 1, false, 1 + c);
+        check_attention(&f, &heads, 1, VKI_FORM_INT8, 1);
+        check_attention(&f, &heads, 4, VKI_FORM_INT8, 1);
+        check_attention(&f, &heads, 1, VKI_FORM_SPREAD, 5);
+        check_attention(&f, &heads, 4, VKI_FORM_SPREAD, 3);
+        check_attention(&f, &heads, c % 2 ? 4 : 1, VKI_FORM_F32, 1 + c);
     }
     fixture_close(&f);
 }
@@ -417,12 +419,12 @@ END_TEST
 
 /* ---- The end of a branch --------------------------------------------------------------------- */
 
-static void check_join(kernel_fixture *f, uint32_t rows, uint32_t width, bool int8)
+static void check_join(kernel_fixture *f, uint32_t rows, uint32_t width, vki_form form)
 {
     const uint32_t n = rows * width;
     const operand branch = fixture_input(f, rows, width, width, width), x = fixture_output(f, rows, width),
                   squares = fixture_output(f, rows, width / BLOCK);
-    const test_rows next = empty_rows(f, rows, width, int8);
+    const test_rows next = empty_rows(f, rows, width, form);
     float *weight, *gain, *branch_squares;
     vki_join_args args = {.name = "join", .branch = branch.span.address, .epsilon = epsilon,
                           .x = x.span.address, .next = next.operand, .next_squares = squares.span.address};
@@ -436,7 +438,7 @@ static void check_join(kernel_fixture *f, uint32_t rows, uint32_t width, bool in
     for (uint32_t i = 0; i < n / BLOCK; i++) branch_squares[i] = (float)sums[i];
     ref_norm(branch.at, rows, width, width, epsilon, weight, x.at, width, values);
     for (uint32_t i = 0; i < n; i++) left[i] = values[i] * (double)gain[i % width];
-    fixture_case(f, "%u rows of %u, int8 %d", rows, width, int8);
+    fixture_case(f, "%u rows of %u, form %d", rows, width, (int)form);
     CHECK_OK(vki_join(&f->kernels, &args, &error));
     fixture_check_reads(f, operand_range(&branch, 0, width));
     fixture_check_reads(f, vki_range_of(args.branch_squares, n / BLOCK * 4));
@@ -457,8 +459,8 @@ START_TEST(a_normed_branch_joins_the_residual_stream)
     kernel_fixture f;
     fixture_open(&f, (kernel_tuning)_i);
     for (uint32_t i = 0; i < 4 && f.kernels.tuning.subgroup; i++) {
-        check_join(&f, 1, join_widths[i], i % 2);
-        check_join(&f, 1 + i, join_widths[i], i % 2 == 0);
+        check_join(&f, 1, join_widths[i], (vki_form)(i % 3));
+        check_join(&f, 1 + i, join_widths[i], (vki_form)((i + 1) % 3));
     }
     fixture_close(&f);
 }

@@ -16,10 +16,10 @@
 //                   number counts as infinite
 //           BRANCH  y = sums, next_squares = its squares by block: for join.comp
 // in:  weights [rows] planes, x and state and table and bias and gain, read
-// out: as above; what the next matvec reads is int8 where NEXT_INT8, else f32 (next of LOGITS: uvec2 [blocks])
+// out: as above; what the next matvec reads in the form NEXT (lib/quantize.glsl; next of LOGITS: uvec2 [blocks])
 // grid: workgroup x = COLS columns, y = max(1, HEAD_BLOCKS) blocks: neighbours read the same weights.
-// constants: 0 local size, 1 ROWS, 2 LANES, 3 PARTS, 4 EPILOGUE, 5 NEXT_INT8, 6 GELU, 7 HEAD, 8 HEAD_PAD, 9 N_HEAD,
-// 10 N_HEAD_KV, 11 N_ROT, 12 KV_F32, 13 COLS, 14 HEAD_BLOCKS, 15 SOFTWARE. The subgroup's size is required of the pipeline.
+// constants: 0 local size, 1 ROWS, 2 LANES, 3 PARTS, 4 EPILOGUE, 5 NEXT, 6 GELU, 7 HEAD, 8 HEAD_PAD, 9 N_HEAD,
+// 10 N_HEAD_KV, 11 N_ROT, 12 KV_F32, 13 COLS, 14 HEAD_BLOCKS, 15 SOFTWARE, 16 FORM of x. The subgroup's size is required of the pipeline.
 // Sums in f32. CPU twin: ref_matmul, ref_norm, ref_rope, ref_quantize in turn.
 #include "lib/common.glsl"
 #include "lib/activate.glsl"
@@ -34,7 +34,7 @@ layout(constant_id = 1) const uint ROWS = 4;
 layout(constant_id = 2) const uint LANES = 1;
 layout(constant_id = 3) const uint PARTS = 1;
 layout(constant_id = 4) const uint EPILOGUE = 0;
-layout(constant_id = 5) const bool NEXT_INT8 = false;
+layout(constant_id = 5) const uint NEXT = FORM_F32;
 layout(constant_id = 6) const bool GELU = false;
 layout(constant_id = 7) const uint HEAD = 64;
 layout(constant_id = 8) const uint HEAD_PAD = 64;
@@ -45,6 +45,7 @@ layout(constant_id = 12) const bool KV_F32 = false;
 layout(constant_id = 13) const uint COLS = 1;
 layout(constant_id = 14) const uint HEAD_BLOCKS = 0;
 layout(constant_id = 15) const bool SOFTWARE = false;
+layout(constant_id = 16) const uint FORM = FORM_F32;
 layout(push_constant, std430) uniform Push { matvec_push pc; };
 #include "lib/weights.glsl"
 
@@ -66,7 +67,7 @@ void open_columns()
     x_base = pc.x;
     last_row = pc.rows - 1;
     [[unroll]] for (uint c = 0; c < COLS; c++)
-        x_at[c] = min(gl_WorkGroupID.x * COLS + c, pc.cols - 1) * pc.units * 128u;
+        x_at[c] = min(gl_WorkGroupID.x * COLS + c, pc.cols - 1) * pc.units * 32u * pitch_of(FORM);
 }
 
 // Adds the products of one unit, its rows ROWS from `row` on.
@@ -91,6 +92,11 @@ int dot_of(uvec4 weights, uvec4 x)
     return dot16(weights, x);
 }
 
+float scaled(float products, vec3 scale, vec2 x_scale)
+{
+    return fma(products, x_scale.x, scale.z * x_scale.y);
+}
+
 float product(uvec4 a, uvec4 b, vec3 scale, column_unit x)
 {
 #ifdef TWO_SCALES
@@ -98,14 +104,48 @@ float product(uvec4 a, uvec4 b, vec3 scale, column_unit x)
 #else
     const float products = scale.x * float(dot_of(a, x.a) + dot_of(b, x.b));
 #endif
-    return fma(products, x.scale.x, scale.z * x.scale.y);
+    return scaled(products, scale, x.scale);
+}
+
+// The same of FORM_SPREAD: sums of 32 products of bytes, exact in f32 as well. A compiler for CPUs multiplies a value
+// that it broadcasts from memory, and has no byte to unpack.
+void add_spread(uint unit, uvec4 a[ROWS], uvec4 b[ROWS], vec3 scale[ROWS], inout float sums[SUMS])
+{
+    float products[SUMS], of_a[SUMS];
+    [[unroll]] for (uint i = 0; i < SUMS; i++) products[i] = 0.0;
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+#ifdef TWO_SCALES
+        if (i == 4)
+            [[unroll]] for (uint s = 0; s < SUMS; s++) {
+                of_a[s] = products[s];
+                products[s] = 0.0;
+            }
+#endif
+        vec4 w[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; r++) w[r] = quants_to_vec4(i < 4 ? a[r][i] : b[r][i - 4]);
+        [[unroll]] for (uint c = 0; c < COLS; c++) {
+            const vec4 x = load_vec4(x_base, x_at[c] + unit * 128u + i * 16u);
+            [[unroll]] for (uint r = 0; r < ROWS; r++) products[c * ROWS + r] += dot(w[r], x);
+        }
+    }
+    [[unroll]] for (uint c = 0; c < COLS; c++) {
+        const vec2 x_scale = load_vec2(x_base, x_at[c] + scales_of(FORM, weight_units * 32u) + unit * 8u);
+        [[unroll]] for (uint r = 0; r < ROWS; r++) {
+            const uint s = c * ROWS + r;
+#ifdef TWO_SCALES
+            sums[s] += scaled(fma(scale[r].x, of_a[s], scale[r].y * products[s]), scale[r], x_scale);
+#else
+            sums[s] += scaled(scale[r].x * products[s], scale[r], x_scale);
+#endif
+        }
+    }
 }
 
 void add_unit(uint row, uint unit, inout float sums[SUMS])
 {
     uvec4 a[ROWS], b[ROWS];
     vec3 scale[ROWS];
-    if (COLS == 1) { // with few registers to spare the rows' weights are not held
+    if (COLS == 1 && FORM != FORM_SPREAD) { // with few registers to spare the rows' weights are not held
         const column_unit x = load_column(0, unit);
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             load_quants(min(row + r, last_row), unit, a[0], b[0], scale[0]);
@@ -114,6 +154,10 @@ void add_unit(uint row, uint unit, inout float sums[SUMS])
         return;
     }
     [[unroll]] for (uint r = 0; r < ROWS; r++) load_quants(min(row + r, last_row), unit, a[r], b[r], scale[r]);
+    if (FORM == FORM_SPREAD) {
+        add_spread(unit, a, b, scale, sums);
+        return;
+    }
     [[unroll]] for (uint c = 0; c < COLS; c++) {
         const column_unit x = load_column(c, unit);
         [[unroll]] for (uint r = 0; r < ROWS; r++) sums[c * ROWS + r] += product(a[r], b[r], scale[r], x);
@@ -214,8 +258,8 @@ float squares_of(bool writes, float values[ROWS])
 // The block as the next matvec reads it. One lane of each cluster writes.
 void leave(uint column, uint row, bool writes, float values[ROWS])
 {
-    const uint64_t next = pc.next + column * pc.place * 4u;
-    if (!NEXT_INT8) {
+    const uint64_t next = pc.next + column * pc.place * pitch_of(NEXT);
+    if (NEXT == FORM_F32) {
         if (writes)
             [[unroll]] for (uint r = 0; r < ROWS; r++) store_float(next, (row + r) * 4u, values[r]);
         return;
@@ -227,12 +271,12 @@ void leave(uint column, uint row, bool writes, float values[ROWS])
     int sum = 0;
     [[unroll]] for (uint i = 0; i < ROWS / 4; i++) {
         const vec4 four = vec4(values[4 * i], values[4 * i + 1], values[4 * i + 2], values[4 * i + 3]);
-        const uint packed = pack_bytes(four, inverse, sum);
-        if (writes) OutUint(next + row + 4u * i).v = packed;
+        const ivec4 q = quants_of(four, inverse, sum);
+        if (writes) store_quants(next, row + 4u * i, NEXT, q);
     }
     sum = subgroupAdd(writes ? sum : 0);
     const float d = largest / 127.0;
-    if (subgroupElect()) OutVec2(next + pc.place + (row / BLOCK) * 8u).v = vec2(d, d * float(sum));
+    if (subgroupElect()) OutVec2(next + scales_of(NEXT, pc.place) + (row / BLOCK) * 8u).v = vec2(d, d * float(sum));
 }
 
 // inverse_head: 1 / rms of the head.

@@ -51,7 +51,7 @@ struct embed_push {
     UINT plane1, plane2, plane3;
     UINT first_row, rows, units;
     UINT d_model, x_stride, n_vocab;
-    UINT next_int8;
+    UINT next_form;
     FLOAT scale;
 };
 

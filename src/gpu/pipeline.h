@@ -9,7 +9,7 @@
 #include "base/os.h"
 #include "gpu/device.h"
 
-enum { VKI_MAX_SPEC = 16, VKI_PUSH_BYTES = 128 };
+enum { VKI_MAX_SPEC = 17, VKI_PUSH_BYTES = 128 };
 
 /* The generated table of what is built in. */
 typedef struct vki_shader {

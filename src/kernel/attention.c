@@ -79,7 +79,7 @@ static vklm_status merge_splits(vki_kernels *kernels, const vki_attention_args *
                                 vklm_error *error)
 {
     const vki_heads *h = &args->heads;
-    const uint32_t spec[] = {kernels->tuning.row_local, h->d_head, args->next.int8};
+    const uint32_t spec[] = {kernels->tuning.row_local, h->d_head, args->next.form};
     vki_dispatch dispatch = {
         .name = "attention_merge",
         .grid = {h->n_head, args->q.rows, 1},
@@ -176,7 +176,7 @@ static attention_variant choose_variant(const vki_kernels *kernels, const vki_at
     return (attention_variant){
         "attention",
         {tuning->attention_local, vki_one_subgroup(kernels, tuning->attention_local), h->d_head, h->pad, h->kv_f32,
-         tile.heads, tile.rows, tile.dims, args->next.int8, tuning->attention_step},
+         tile.heads, tile.rows, tile.dims, args->next.form, tuning->attention_step},
         10, tile.heads, tile.rows};
 }
 

@@ -46,10 +46,17 @@ vki_range vki_span_range(vki_span span)
     return vki_range_of(span.address, (uint64_t)span.rows * span.stride * 4);
 }
 
+uint64_t vki_operand_row_bytes(vki_form form, uint32_t width)
+{
+    return (form == VKI_FORM_SPREAD ? 5ull : 4ull) * width;
+}
+
 vki_range vki_operand_range(vki_operand operand)
 {
-    const uint64_t last = operand.int8 ? operand.width + operand.width / 4 : operand.width * 4ull;
-    return vki_range_of(operand.address, (operand.rows - 1) * (operand.width * 4ull) + last);
+    const uint64_t pitch = vki_operand_row_bytes(operand.form, operand.width), width = operand.width;
+    const uint64_t values = operand.form == VKI_FORM_INT8 ? width : width * 4;
+    const uint64_t last = values + (operand.form == VKI_FORM_F32 ? 0 : width / 4);
+    return vki_range_of(operand.address, (operand.rows - 1) * pitch + last);
 }
 
 bool vki_one_subgroup(const vki_kernels *kernels, uint32_t local)
@@ -118,7 +125,7 @@ vklm_status vki_embed(vki_kernels *kernels, const vki_embed_args *args, vklm_err
             .first_row = segment->first_row, .rows = segment->planes.rows, .units = units,
             .d_model = w->cols, .x_stride = args->x.stride, .n_vocab = w->rows, .scale = args->scale,
             .gain = args->gain, .next = args->next.address, .squares = args->squares,
-            .next_int8 = args->next.int8,
+            .next_form = args->next.form,
         };
         TRY(vki_format_pipeline(kernels, "embed", segment->planes.format, spec, 1, error, &dispatch.pipeline));
         TRY(vki_append(kernels, &dispatch, &push, sizeof push, error));

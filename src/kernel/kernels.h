@@ -69,13 +69,22 @@ typedef struct vki_heads {
 
 vki_heads vki_heads_of(uint32_t n_head, uint32_t n_head_kv, uint32_t d_head, bool kv_f32);
 
-/* Rows as vki_matvec reads and leaves them, at distances of 4 * width bytes: f32 [width], or `width` bytes with
- * the blocks' (d, d * sum) behind them. */
+/* Rows as vki_matvec reads and leaves them (shaders/lib/quantize.glsl): f32 [width], at distances of 4 * width bytes;
+ * `width` bytes with the blocks' (d, d * sum) behind them, alike; or SPREAD, at distances of 5 * width bytes: each byte
+ * as an f32, which software Vulkan multiplies faster, with the same results to the bit. */
+typedef enum vki_form { VKI_FORM_F32, VKI_FORM_INT8, VKI_FORM_SPREAD } vki_form;
+
 typedef struct vki_operand {
     uint64_t address; /* 0: there is none */
     uint32_t rows, width;
-    bool int8;
+    vki_form form;
 } vki_operand;
+
+/* What as many rows take as a batch has at most, in units of rows of f32. */
+enum { VKI_MAX_BATCH = 8, VKI_BATCH_ROWS = VKI_MAX_BATCH * 5 / 4 };
+uint64_t vki_operand_row_bytes(vki_form form, uint32_t width);
+/* How a vki_matvec of so many columns reads w's x. */
+vki_form vki_matvec_form(const vki_kernels *kernels, const vki_matrix *w, uint32_t columns);
 
 /* x[row] = scale * embedding[token of row]; state: address of row_state [x.rows]. With `next`, of as many rows:
  * gain * x is left there, and the sums of squares of x by block. */
@@ -201,7 +210,7 @@ typedef struct vki_sample_args {
     uint64_t state, partial, ring;
     bool has_parts;
 } vki_sample_args;
-enum { VKI_RING_STEPS = 16, VKI_MAX_BATCH = 8 };
+enum { VKI_RING_STEPS = 16 };
 vklm_status vki_sample(vki_kernels *kernels, const vki_sample_args *args, vklm_error *error);
 static inline uint32_t vki_sample_parts(uint32_t n_vocab)
 {

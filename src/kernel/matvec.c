@@ -33,6 +33,13 @@ bool vki_matvec_norms_heads(const vki_kernels *kernels, const vki_matrix *w, uin
     return blocks * kernels->tuning.subgroup <= kernels->tuning.workgroup_most;
 }
 
+vki_form vki_matvec_form(const vki_kernels *kernels, const vki_matrix *w, uint32_t columns)
+{
+    const uint32_t spread = kernels->tuning.spread_rows;
+    if (!vki_matrix_reads_int8(kernels, w)) return VKI_FORM_F32;
+    return spread && columns >= spread ? VKI_FORM_SPREAD : VKI_FORM_INT8;
+}
+
 /* How a product is cut, which is the same for any number of columns: a column's sums are the same, too. */
 typedef struct matvec_shape {
     uint32_t blocks;      /* of 32 rows */
@@ -126,8 +133,8 @@ static vklm_status matvec_segment(vki_kernels *kernels, const vki_matvec_args *a
     const uint32_t cols = choose_cols(tuning, args, int8, s.local), blocks = s.head_blocks ? s.head_blocks : 1;
     const uint32_t first = segment->first_row, rows = segment->planes.rows, n = args->x.rows;
     const uint32_t spec[] = {s.local, s.rows, s.lanes, s.parts, args->epilogue,
-                             args->next.int8, args->gelu, qkv ? h->d_head : BLOCK_ROWS, h->pad, h->n_head,
-                             h->n_head_kv, args->n_rot, h->kv_f32, cols, s.head_blocks, tuning->software};
+                             args->next.form, args->gelu, qkv ? h->d_head : BLOCK_ROWS, h->pad, h->n_head,
+                             h->n_head_kv, args->n_rot, h->kv_f32, cols, s.head_blocks, tuning->software, args->x.form};
     vki_dispatch dispatch = {
         .name = args->name,
         .grid = {(uint32_t)vki_div_up(n, cols), s.blocks / blocks, 1},
@@ -145,7 +152,7 @@ static vklm_status matvec_segment(vki_kernels *kernels, const vki_matvec_args *a
         .place = qkv ? kernels->layer * h->layer_bytes : y_width(args),
         .epsilon = args->epsilon, .q_scale = args->q_scale,
     };
-    TRY(vki_format_pipeline(kernels, int8 ? "matvec8" : "matvec", segment->planes.format, spec, 16, error,
+    TRY(vki_format_pipeline(kernels, int8 ? "matvec8" : "matvec", segment->planes.format, spec, 17, error,
                             &dispatch.pipeline));
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
@@ -164,7 +171,7 @@ vklm_status vki_join(vki_kernels *kernels, const vki_join_args *args, vklm_error
     const vki_tuning *tuning = &kernels->tuning;
     const uint32_t units = args->next.width / BLOCK_ROWS, n = args->next.rows;
     const uint32_t local = tuning->unit_local, lanes = (uint32_t)vki_min(tuning->join_lanes, tuning->subgroup);
-    const uint32_t spec[] = {local, lanes, args->next.int8};
+    const uint32_t spec[] = {local, lanes, args->next.form};
     const vki_range x = vki_range_of(args->x, (uint64_t)n * args->next.width * 4);
     const uint64_t squares_bytes = (uint64_t)n * units * 4;
     vki_dispatch dispatch = {

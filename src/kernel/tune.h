@@ -34,6 +34,7 @@ typedef struct vki_tuning {
     uint32_t matvec_most;       /* invocations of such a workgroup */
     uint32_t row_cols, row_cols8; /* most columns of a product of few rows, f32 and int8: powers of two */
     uint32_t few_cols;          /* least columns of one that has several */
+    uint32_t spread_rows;       /* from so many columns on they are VKI_FORM_SPREAD; 0: never */
     uint32_t join_lanes;        /* that share a unit of 32 values, at most 8 */
     uint32_t prompt_rows;       /* up to so many rows of a prompt go through such products: more would be made anew
                                    at every load, for prompts that are rare */

@@ -35,7 +35,7 @@ bool vki_forward_rows_fits(const vki_weights *weights, const vki_kernels *kernel
 /* All rows of one of the activations, as products with `w` read them. */
 static vki_operand operand_for(const vki_pass *pass, const vki_matrix *w, uint64_t address)
 {
-    return (vki_operand){address, pass->rows, w->cols, vki_matrix_reads_int8(pass->kernels, w)};
+    return (vki_operand){address, pass->rows, w->cols, vki_matvec_form(pass->kernels, w, pass->rows)};
 }
 
 /* The sums of squares of the residual stream, and those of a branch, lie where forward.c has its int8 rows. */
@@ -151,7 +151,7 @@ vklm_status vki_forward_rows_head(const vki_pass *pass, uint32_t first, vki_span
     const vki_hparams *h = &weights->hparams;
     vki_operand x = operand_for(pass, &weights->head, pass->activations->normed);
     assert(logits.stride == vki_logit_parts(h) * 32);
-    x.address += (uint64_t)first * h->d_model * 4;
+    x.address += first * vki_operand_row_bytes(x.form, h->d_model);
     x.rows = logits.rows;
     pass->kernels->layer = UINT32_MAX;
     return vki_matvec(pass->kernels,

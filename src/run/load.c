@@ -136,7 +136,7 @@ vklm_status vki_model_take_memory(vklm_model *model, vklm_error *error)
     const vki_hparams *h = &model->weights.hparams;
     model->chunk_rows = choose_chunk_rows(h, device->limits.max_block_bytes);
     TRY(vki_activations_init(&model->prefill, device, h, model->chunk_rows, 1, error));
-    TRY(vki_activations_init(&model->decode, device, h, VKI_MAX_BATCH, VKI_MAX_SPLITS, error));
+    TRY(vki_activations_init(&model->decode, device, h, VKI_BATCH_ROWS, VKI_MAX_SPLITS, error));
     const uint32_t stride = (uint32_t)vki_round_up(h->n_vocab, 32);
     const uint64_t logits_bytes = (uint64_t)(VKI_MAX_BATCH + 1) * stride * 4;
     vki_slice slice;

@@ -8,20 +8,40 @@
 
 enum { GUARD_BYTES = 256, BLOCK = 32, TABLE_LOW = 256, TABLE_ROWS = 256 + 3 };
 
-/* Of one row; and from one to the next. */
+/* Of the values of a row; of one row; and from one to the next. */
+static size_t value_bytes(const test_rows *r)
+{
+    return r->operand.width * (r->operand.form == VKI_FORM_INT8 ? 1 : 4);
+}
+
 static size_t row_bytes(const test_rows *r)
 {
-    return r->operand.int8 ? r->operand.width + r->operand.width / 4 : r->operand.width * 4;
+    return value_bytes(r) + (r->operand.form == VKI_FORM_F32 ? 0 : r->operand.width / 4);
 }
 
 static size_t pitch(const test_rows *r)
 {
-    return r->operand.width * 4;
+    return r->operand.width * (r->operand.form == VKI_FORM_SPREAD ? 5 : 4);
 }
 
-test_rows empty_rows(kernel_fixture *f, uint32_t rows, uint32_t width, bool int8)
+static void put_quant(const test_rows *r, uint8_t *row, uint32_t at, int8_t quant)
 {
-    test_rows r = {.operand = {0, rows, width, int8}};
+    const float spread = quant;
+    if (r->operand.form == VKI_FORM_INT8) row[at] = (uint8_t)quant;
+    else memcpy(row + at * sizeof spread, &spread, sizeof spread);
+}
+
+static double take_quant(const test_rows *r, const uint8_t *row, uint32_t at)
+{
+    float spread;
+    if (r->operand.form == VKI_FORM_INT8) return (int8_t)row[at];
+    memcpy(&spread, row + at * sizeof spread, sizeof spread);
+    return (double)spread;
+}
+
+test_rows empty_rows(kernel_fixture *f, uint32_t rows, uint32_t width, vki_form form)
+{
+    test_rows r = {.operand = {0, rows, width, form}};
     r.buffer = fixture_buffer(f, (rows - 1) * pitch(&r) + row_bytes(&r) + 2 * GUARD_BYTES);
     r.operand.address = r.buffer->address + GUARD_BYTES;
     r.at = r.buffer->mapped + GUARD_BYTES;
@@ -31,16 +51,18 @@ test_rows empty_rows(kernel_fixture *f, uint32_t rows, uint32_t width, bool int8
 static void fill_row(kernel_fixture *f, const test_rows *r, uint8_t *row, float size, float *x)
 {
     for (uint32_t i = 0; i < r->operand.width; i++) x[i] = size * fixture_random(f);
-    if (!r->operand.int8) memcpy(row, x, row_bytes(r));
-    for (uint32_t at = 0; at < r->operand.width && r->operand.int8; at += BLOCK) {
+    if (r->operand.form == VKI_FORM_F32) memcpy(row, x, row_bytes(r));
+    for (uint32_t at = 0; at < r->operand.width && r->operand.form != VKI_FORM_F32; at += BLOCK) {
         int8_t bytes[BLOCK];
         double d;
         int sum;
         ref_quantize(x + at, bytes, &d, &sum);
         const float scale[2] = {(float)d, (float)(d * sum)};
-        memcpy(row + at, bytes, sizeof bytes);
-        memcpy(row + r->operand.width + at / 4, scale, sizeof scale);
-        for (uint32_t i = 0; i < BLOCK; i++) x[at + i] = scale[0] * (float)bytes[i];
+        memcpy(row + value_bytes(r) + at / 4, scale, sizeof scale);
+        for (uint32_t i = 0; i < BLOCK; i++) {
+            put_quant(r, row, at + i, bytes[i]);
+            x[at + i] = scale[0] * (float)bytes[i];
+        }
     }
 }
 
@@ -55,23 +77,21 @@ float *fill_rows(kernel_fixture *f, const test_rows *r, float size)
 static void check_block(const kernel_fixture *f, const test_rows *r, const uint8_t *row, uint32_t at,
                         const double *expected)
 {
-    int8_t bytes[BLOCK];
     float scale[2];
-    double d = 0;
-    int sum = 0;
-    memcpy(bytes, row + at, sizeof bytes);
-    memcpy(scale, row + r->operand.width + at / 4, sizeof scale);
+    double d = 0, sum = 0;
+    memcpy(scale, row + value_bytes(r) + at / 4, sizeof scale);
     for (uint32_t i = 0; i < BLOCK; i++) d = fmax(d, fabs(expected[at + i]) / 127);
     for (uint32_t i = 0; i < BLOCK; i++) {
         /* off by up to 1e-5 of the block's largest, so the byte by 127 times that beyond 0.5 */
         const double wanted = d > 0 ? expected[at + i] / d : 0;
-        ck_assert_msg(fabs(bytes[i] - wanted) <= 0.502, "%s: value %u is %d, not %g", f->name,
-                      at + i, bytes[i], wanted);
-        sum += bytes[i];
+        const double quant = take_quant(r, row, at + i);
+        ck_assert_msg(fabs(quant - wanted) <= 0.502 && quant == rint(quant), "%s: value %u is %g, not %g", f->name,
+                      at + i, quant, wanted);
+        sum += quant;
     }
     ck_assert_msg(fabs(scale[0] - d) <= 1e-5 * d, "%s: the scale at %u is %g, not %g", f->name, at,
                   (double)scale[0], d);
-    ck_assert_msg(fabs(scale[1] - d * sum) <= 2e-5 * d * abs(sum),
+    ck_assert_msg(fabs(scale[1] - d * sum) <= 2e-5 * d * fabs(sum),
                   "%s: the scaled sum at %u is %g, not %g", f->name, at, (double)scale[1], d * sum);
 }
 
@@ -82,9 +102,9 @@ void check_rows(const kernel_fixture *f, const test_rows *r, const double *expec
     bool kept = fixture_untouched(r->buffer->mapped, GUARD_BYTES);
     for (uint32_t i = 0; i < r->operand.rows; i++) {
         const uint8_t *row = r->at + i * pitch(r);
-        if (!r->operand.int8)
+        if (r->operand.form == VKI_FORM_F32)
             fixture_compare(f, (const float *)(const void *)row, expected + i * width, width, bound);
-        for (uint32_t at = 0; at < width && r->operand.int8; at += BLOCK)
+        for (uint32_t at = 0; at < width && r->operand.form != VKI_FORM_F32; at += BLOCK)
             check_block(f, r, row, at, expected + i * width);
         const size_t rest = i + 1 < r->operand.rows ? pitch(r) - row_bytes(r) : GUARD_BYTES;
         kept &= fixture_untouched(row + row_bytes(r), rest);

@@ -1,4 +1,4 @@
-/* kernel_rows.h - what the kernels of decode read and leave, for their tests: rows as f32 or as int8,
+/* kernel_rows.h - what the kernels of decode read and leave, for their tests: rows in each form,
  * the rotary table, and one position of the cache. */
 #ifndef KERNEL_ROWS_H
 #define KERNEL_ROWS_H
@@ -12,10 +12,10 @@ typedef struct test_rows {
 } test_rows;
 
 /* NaN in all of it, between the rows, before and behind them. */
-test_rows empty_rows(kernel_fixture *f, uint32_t rows, uint32_t width, bool int8);
+test_rows empty_rows(kernel_fixture *f, uint32_t rows, uint32_t width, vki_form form);
 /* Random numbers up to `size`; what the rows then say, [rows][width]. */
 float *fill_rows(kernel_fixture *f, const test_rows *r, float size);
-/* Compares f32 by normalised error, int8 value by value; expected [rows][width]. What surrounds the rows
+/* Compares f32 by normalised error, int8 and SPREAD value by value; expected [rows][width]. What surrounds the rows
  * must be untouched. */
 void check_rows(const kernel_fixture *f, const test_rows *r, const double *expected, double bound);
 vki_range range_of_rows(const test_rows *r);
