@@ -51,6 +51,7 @@ layout(push_constant, std430) uniform Push { matvec_push pc; };
 
 const uint QKV = 0, ADD = 1, GATE = 2, LOGITS = 3, BRANCH = 4;
 const uint BLOCK = 32;
+const uint SUBGROUP = LANES * BLOCK / ROWS; // invocations
 const uint SUMS = COLS * ROWS; // of a lane, column by column
 const uint ROUNDS = (COLS + PARTS - 1) / PARTS; // of the columns, PARTS at a time
 const uint SUBGROUPS = (HEAD_BLOCKS == 0 ? 1 : HEAD_BLOCKS) * PARTS;
@@ -230,6 +231,28 @@ void take(uint table, uint subgroup, uint c, uint cluster, inout float sums[SUMS
             taken[r] += parts[table * PARTS_SIZE + part_at(first + p, c, cluster) + r];
 }
 
+// Over the subgroup, the same in all its lanes. Software Vulkan makes the built-in ones lane by lane.
+float add_all(float value)
+{
+    if (!SOFTWARE) return subgroupAdd(value);
+    [[unroll]] for (uint mask = 1; mask < SUBGROUP; mask <<= 1) value += subgroupShuffleXor(value, mask);
+    return value;
+}
+
+int add_all(int value)
+{
+    if (!SOFTWARE) return subgroupAdd(value);
+    [[unroll]] for (uint mask = 1; mask < SUBGROUP; mask <<= 1) value += subgroupShuffleXor(value, mask);
+    return value;
+}
+
+float max_all(float value)
+{
+    if (!SOFTWARE) return subgroupMax(value);
+    [[unroll]] for (uint mask = 1; mask < SUBGROUP; mask <<= 1) value = max(value, subgroupShuffleXor(value, mask));
+    return value;
+}
+
 // 1 / rms of a column of the residual stream.
 float inverse_rms(uint column)
 {
@@ -237,7 +260,7 @@ float inverse_rms(uint column)
     float sum = 0.0;
     for (uint i = gl_SubgroupInvocationID; i < pc.units; i += gl_SubgroupSize)
         sum += load_float(pc.squares, (column * pc.units + i) * 4u);
-    return 1.0 / sqrt(subgroupAdd(sum) / float(pc.units * 32u) + pc.epsilon);
+    return 1.0 / sqrt(add_all(sum) / float(pc.units * 32u) + pc.epsilon);
 }
 
 void scale_and_bias(uint row, float inverse, uint64_t bias, inout float sums[ROWS])
@@ -252,7 +275,7 @@ float squares_of(bool writes, float values[ROWS])
 {
     float squares = 0.0;
     [[unroll]] for (uint r = 0; r < ROWS; r++) squares = fma(values[r], values[r], squares);
-    return subgroupAdd(writes ? squares : 0.0);
+    return add_all(writes ? squares : 0.0);
 }
 
 // The block as the next matvec reads it. One lane of each cluster writes.
@@ -266,7 +289,7 @@ void leave(uint column, uint row, bool writes, float values[ROWS])
     }
     float largest = 0.0;
     [[unroll]] for (uint r = 0; r < ROWS; r++) largest = max(largest, abs(values[r]));
-    largest = subgroupMax(largest);
+    largest = max_all(largest);
     const float inverse = largest > 0.0 ? 127.0 / largest : 0.0;
     int sum = 0;
     [[unroll]] for (uint i = 0; i < ROWS / 4; i++) {
@@ -274,7 +297,7 @@ void leave(uint column, uint row, bool writes, float values[ROWS])
         const ivec4 q = quants_of(four, inverse, sum);
         if (writes) store_quants(next, row + 4u * i, NEXT, q);
     }
-    sum = subgroupAdd(writes ? sum : 0);
+    sum = add_all(writes ? sum : 0);
     const float d = largest / 127.0;
     if (subgroupElect()) OutVec2(next + scales_of(NEXT, pc.place) + (row / BLOCK) * 8u).v = vec2(d, d * float(sum));
 }
@@ -329,7 +352,7 @@ void finish_logits(uint column, uint row, bool writes, float sums[ROWS])
             id = row + r;
         }
     }
-    const float highest = subgroupMax(best);
+    const float highest = max_all(best);
     const uint lowest = subgroupMin(best == highest ? id : ~0u);
     if (pc.next != 0 && subgroupElect())
         OutUvec2(pc.next + (column * pc.place + row) / BLOCK * 8u).v = uvec2(floatBitsToUint(highest), lowest);

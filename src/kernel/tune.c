@@ -15,7 +15,7 @@ static const vki_tuning software = {
     .matmul = {32, 1, 1, 64}, .matmul8 = {32, 2, 1, 8}, .prompt_floats = true,
     .block_columns = 17,
     .matvec_subgroups = 1, .matvec_most = 0,
-    .row_cols = 8, .row_cols8 = 8, .few_cols = 2, .spread_rows = 3, .join_lanes = 1, .prompt_rows = 1,
+    .row_cols = 16, .row_cols8 = 16, .few_cols = 2, .spread_rows = 3, .join_lanes = 1, .prompt_rows = 1,
     .unit_local = 16,
     .row_local = 0, /* one subgroup: no shared memory, no barrier */
     .attention_local = 0, .attention_queries = 24, .attention_values = 128, .attention_step = 4,

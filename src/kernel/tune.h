@@ -32,7 +32,8 @@ typedef struct vki_tuning {
     uint32_t block_columns;
     uint32_t matvec_subgroups;  /* fill the device: a block of rows is shared by several up to here */
     uint32_t matvec_most;       /* invocations of such a workgroup */
-    uint32_t row_cols, row_cols8; /* most columns of a product of few rows, f32 and int8: powers of two */
+    uint32_t row_cols, row_cols8; /* most columns of a product of few rows, f32 and int8: powers of two; of two
+                                     matrices half as many */
     uint32_t few_cols;          /* least columns of one that has several */
     uint32_t spread_rows;       /* from so many columns on they are VKI_FORM_SPREAD; 0: never */
     uint32_t join_lanes;        /* that share a unit of 32 values, at most 8 */
