@@ -374,6 +374,28 @@ START_TEST(plain_ids_keep_their_first_and_lose_the_oldest_half_of_the_rest)
 }
 END_TEST
 
+/* What is left then begins as what was there, and all of it is cached. */
+START_TEST(a_reply_that_repeats_one_token_goes_on_over_the_contexts_end)
+{
+    enum { AGAIN = 65, NEW = 150 };
+    const vklm_message question = {"user", "?"};
+    const vklm_logit_bias bias = {AGAIN, 1e5f};
+    const vklm_token first = AGAIN;
+    for (int in_chat = 0; in_chat < 2; in_chat++) {
+        open_session((vklm_session_params){.on_overflow = VKLM_OVERFLOW_DROP, .context = 60});
+        if (!in_chat) CHECK_OK(vklm_session_set_ids(session, &first, 1, &error, NULL));
+        else CHECK_OK(vklm_session_set_chat(session, &question, 1, &error, NULL));
+        run_free(&result);
+        run_generate(session, (vklm_generate_params){.max_tokens = NEW, .bias = &bias, .n_bias = 1,
+                                                     .sampling = {.temperature = -1}},
+                     &result);
+        ck_assert_int_eq(result.done.reason, VKLM_DONE_LENGTH);
+        ck_assert_uint_ge(result.n_drops, 2);
+        for (size_t i = 0; i < NEW && test_results_count(); i++) ck_assert_int_eq(result.drawn[i], AGAIN);
+    }
+}
+END_TEST
+
 START_TEST(others_do_not_notice_a_session_that_outgrows_its_context)
 {
     vklm_token ids[RUN_MAX_IDS];
@@ -435,6 +457,7 @@ int main(void)
         a_callback_decides_what_goes,
         a_generation_goes_on_over_the_contexts_end,
         plain_ids_keep_their_first_and_lose_the_oldest_half_of_the_rest,
+        a_reply_that_repeats_one_token_goes_on_over_the_contexts_end,
         others_do_not_notice_a_session_that_outgrows_its_context,
         policies_are_checked,
     };

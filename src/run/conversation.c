@@ -399,6 +399,7 @@ vklm_status vki_session_overflow(vklm_session *session, vklm_error *error)
     free_fitting(&f);
     if (status != VKLM_OK || session->phase == VKI_IDLE) return status;
     vki_session_leave(session); /* another chunk or batch begins with it */
+    vki_history_leave_last(session); /* of a reply that repeats itself what is left may be what was there */
     session->phase = VKI_PREFILL;
     session->pending_at_start = session->n_ids - session->n_cached;
     session->stats.n_prompt = (session->n_drawn ? session->stats.n_prompt : 0) + (uint32_t)session->pending_at_start;

@@ -259,6 +259,8 @@ size_t vki_cached_prefix(const vklm_session *session, const vklm_token *ids, siz
 /* Makes these ids the history, with as much of the cache as still holds; returns how many of them that is. There
  * is room for n. */
 size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n);
+/* The logits of the last token are needed: it is digested again where the cache holds all. */
+void vki_history_leave_last(vklm_session *session);
 vklm_status vki_history_grow(vklm_session *session, size_t n, vklm_error *error);
 /* Ids that are to follow the first n_kept of an idle session's history. */
 vklm_status vki_history_check(const vklm_session *session, size_t n_kept, const vklm_token *ids, size_t n,

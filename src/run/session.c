@@ -176,6 +176,11 @@ size_t vki_history_put(vklm_session *session, const vklm_token *ids, size_t n)
     return common;
 }
 
+void vki_history_leave_last(vklm_session *session)
+{
+    if (session->n_cached == session->n_ids) vki_kv_trim(&session->kv, (uint32_t)--session->n_cached);
+}
+
 static vklm_status set_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error,
                            size_t *n_reused_out)
 {
@@ -277,8 +282,7 @@ static vklm_status generate(vklm_session *session, const vklm_generate_params *p
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "the history is empty: set or append ids first");
     TRY(take_params(session, &own, error));
     TRY(reserve(session, &own, error));
-    /* The logits of the last token are needed: it is digested again where the cache holds all. */
-    if (session->n_cached == session->n_ids) vki_kv_trim(&session->kv, (uint32_t)--session->n_cached);
+    vki_history_leave_last(session);
     session->first_event = session->n_events = session->text_len = 0;
     if (session->n_untold_tokens)
         TRY(vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_DROPPED, .n_done = session->n_untold_messages,
