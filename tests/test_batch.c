@@ -469,13 +469,13 @@ START_TEST(a_worker_steps_for_those_who_wait_and_those_who_are_called)
 {
     const tiny_model m = batch_model();
     const vklm_generate_params params = {.max_tokens = 20, .sampling = greedy};
-    const uint64_t budgets[] = {0, 50000000};
+    const uint64_t budgets[] = {0, 50000000, 50000000}, intervals[] = {1000000, 1000000, 1};
     vklm_worker *worker, *other;
     counter c = {0};
     open_model(&m);
     for (int i = 0; i < 2; i++) c.sessions[i] = make(VKLM_KV_F16);
-    for (size_t b = 0; b < 2; b++) {
-        vklm_worker_params how = {.struct_size = sizeof how, .budget_ns = budgets[b], .interval_ns = 1000000};
+    for (size_t b = 0; b < 3; b++) {
+        vklm_worker_params how = {.struct_size = sizeof how, .budget_ns = budgets[b], .interval_ns = intervals[b]};
         CHECK_OK(vklm_worker_create(model, &how, &error, &worker));
         CHECK_FAILS(vklm_worker_create(model, &how, &error, &other), VKLM_INVALID_ARGUMENT, "already");
         run_result *r = calloc(2, sizeof *r);
@@ -491,7 +491,15 @@ START_TEST(a_worker_steps_for_those_who_wait_and_those_who_are_called)
         vklm_worker_destroy(&worker);
         vklm_worker_destroy(&worker);
     }
-    vklm_worker_params how = {.struct_size = sizeof how, .ready = take_on_worker, .user = &c};
+    vklm_worker_params how = {.struct_size = sizeof how, .budget_ns = 1, .interval_ns = UINT64_MAX};
+    vklm_event event;
+    CHECK_OK(vklm_worker_create(model, &how, &error, &worker));
+    arm(c.sessions[0], 0, 1, params); /* for which it takes a first step, and then waits for long */
+    CHECK_OK(vklm_model_wait(model, 20000000, &error));
+    vklm_worker_destroy(&worker);
+    do CHECK_OK(vklm_session_wait_event(c.sessions[0], &error, &event));
+    while (event.kind != VKLM_EVENT_DONE);
+    how = (vklm_worker_params){.struct_size = sizeof how, .ready = take_on_worker, .user = &c};
     CHECK_OK(vklm_worker_create(model, &how, &error, &worker));
     for (int i = 0; i < 2; i++) arm(c.sessions[i], 0, (size_t)i * 99 + 1, params);
     while (atomic_load(&c.n_done) < 2) continue;

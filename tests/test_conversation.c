@@ -322,6 +322,27 @@ START_TEST(a_callback_decides_what_goes)
 }
 END_TEST
 
+START_TEST(what_was_dropped_of_a_chat_that_is_gone_is_not_told)
+{
+    const vklm_token id = 65;
+    size_t size;
+    open_session((vklm_session_params){.on_overflow = VKLM_OVERFLOW_DROP});
+    say_much(20);
+    CHECK_OK(vklm_session_set_ids(session, &id, 1, &error, NULL));
+    CHECK_FAILS(vklm_session_save(session, 0, &error, NULL, 0, &size), VKLM_BUFFER_TOO_SMALL, "");
+    uint8_t *bytes = malloc(size);
+    CHECK_OK(vklm_session_save(session, 0, &error, bytes, size, &size));
+    for (int loads = 0; loads < 2; loads++) {
+        set_chat();
+        if (loads) CHECK_OK(vklm_session_load(session, bytes, size, &error, NULL));
+        else CHECK_OK(vklm_session_set_ids(session, &id, 1, &error, NULL));
+        run(1, false);
+        ck_assert_uint_eq(result.n_drops, 0);
+    }
+    free(bytes);
+}
+END_TEST
+
 /* ---- Replies that do not end ------------------------------------------------------------------------------------- */
 
 START_TEST(a_generation_goes_on_over_the_contexts_end)
@@ -455,6 +476,7 @@ int main(void)
         the_oldest_exchanges_go_and_no_more_before_it_is_full_again,
         what_no_policy_can_shorten_is_refused,
         a_callback_decides_what_goes,
+        what_was_dropped_of_a_chat_that_is_gone_is_not_told,
         a_generation_goes_on_over_the_contexts_end,
         plain_ids_keep_their_first_and_lose_the_oldest_half_of_the_rest,
         a_reply_that_repeats_one_token_goes_on_over_the_contexts_end,

@@ -371,7 +371,8 @@ START_TEST(a_banned_token_is_never_drawn)
             params.repeat_penalty = FLT_MAX;
             params.presence_penalty = FLT_MAX;
         }
-        set_bias(&params, (vklm_logit_bias[]){{1, -INFINITY}, {3, 5}, {3, -INFINITY}, {2, -INFINITY}}, 4, 4);
+        set_bias(&params, (vklm_logit_bias[]){{1, -INFINITY}, {3, FLT_MAX}, {3, FLT_MAX}, {3, -INFINITY}, {2, -INFINITY}},
+                 5, 4);
         for (int i = 0; i < 50; i++) ck_assert_int_eq(draw(logits, 4, history, 2), 0);
     }
 }

@@ -180,6 +180,19 @@ START_TEST(what_was_generated_is_reused_but_for_the_last_token)
 }
 END_TEST
 
+START_TEST(the_history_itself_can_be_set_and_appended)
+{
+    size_t n;
+    CHECK_OK(vklm_session_set_ids(session, prompt, 8, &error, NULL));
+    CHECK_OK(vklm_session_append_ids(session, vklm_session_ids(session, &n), 8, &error)); /* it moves as it grows */
+    const vklm_token *ids = vklm_session_ids(session, &n);
+    ck_assert_uint_eq(n, 16);
+    for (size_t i = 0; i < 16; i++) ck_assert_int_eq(ids[i], prompt[i % 8]);
+    CHECK_OK(vklm_session_set_ids(session, ids + 3, 5, &error, NULL));
+    ck_assert_mem_eq(vklm_session_ids(session, &n), prompt + 3, 5 * sizeof *prompt);
+}
+END_TEST
+
 START_TEST(appended_ids_go_on_like_a_whole_prompt)
 {
     for (size_t at = 0; at < PROMPT; at += 8) {
@@ -623,6 +636,7 @@ int main(void)
         the_history_is_exactly_what_was_set_and_appended,
         the_common_prefix_is_kept_and_only_the_rest_is_digested,
         what_was_generated_is_reused_but_for_the_last_token,
+        the_history_itself_can_be_set_and_appended,
         appended_ids_go_on_like_a_whole_prompt,
         ids_that_cannot_be_leave_the_session_as_before,
         a_chat_is_its_tokens,

@@ -136,7 +136,9 @@ static vklm_status take(vklm_session *session, vklm_session *from, size_t n, vkl
     return status;
 }
 
-static vklm_status fork_session(vklm_session *session, size_t n_tokens, vklm_error *error, vklm_session **session_out)
+/* spare: one that never generates. */
+static vklm_status fork_session(vklm_session *session, size_t n_tokens, bool spare, vklm_error *error,
+                                vklm_session **session_out)
 {
     if (n_tokens > session->n_ids)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "%zu tokens are more than the history's %zu", n_tokens,
@@ -144,7 +146,7 @@ static vklm_status fork_session(vklm_session *session, size_t n_tokens, vklm_err
     const size_t n = n_tokens ? n_tokens : session->n_ids;
     const vki_chat *chat = &session->chat;
     vklm_session *fork;
-    TRY(vklm_session_create(session->model, &session->made_with, error, &fork));
+    TRY(vki_session_create(session->model, &session->made_with, !spare, error, &fork));
     vklm_status status = take(fork, session, n, error);
     if (status == VKLM_OK && chat->n && n >= chat->n_ids)
         status = vki_chat_copy(chat->messages, chat->n, &session->model->device->host, error, &fork->chat);
@@ -166,7 +168,7 @@ vklm_status vklm_session_fork(vklm_session *session, size_t n_tokens, vklm_error
     if (!session || !session_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a fork needs a session and a place to go");
     vki_mutex_lock(&session->model->lock);
-    return vki_unlock(session->model, fork_session(session, n_tokens, error, session_out));
+    return vki_unlock(session->model, fork_session(session, n_tokens, false, error, session_out));
 }
 
 /* Keeps the cache as it is for the case that the history comes back: a reply that is written anew, and then taken
@@ -175,7 +177,7 @@ static void keep_replaced(vklm_session *session, const vklm_token *ids, size_t n
 {
     const size_t common = vki_cached_prefix(session, ids, n), lost = session->n_cached - common;
     if (!session->made_with.keep_replaced || lost < LEAST_BORROWED || lost > common) return;
-    if (!session->spare && vklm_session_fork(session, session->n_cached, NULL, &session->spare) != VKLM_OK) return;
+    if (!session->spare && fork_session(session, session->n_cached, true, NULL, &session->spare) != VKLM_OK) return;
     session->spare->made_with.keep_cache = session->spare->made_with.keep_replaced = false;
     session->spare->used_ns = 0; /* goes first where memory is short */
     if (take(session->spare, session, session->n_cached, NULL) != VKLM_OK) vklm_session_destroy(&session->spare);

@@ -240,6 +240,9 @@ bool vki_is_generating(const vklm_model *model);
 /* Fills *own and the session's settings from params; INVALID_ARGUMENT names the value that is out of range. */
 vklm_status vki_session_read_params(vklm_session *session, const vklm_session_params *params, vklm_error *error,
                                     vklm_session_params *own);
+/* batches: it will take steps together with others. */
+vklm_status vki_session_create(vklm_model *model, const vklm_session_params *params, bool batches, vklm_error *error,
+                               vklm_session **session_out);
 /* All device memory that a session begins with, of its model, context and kv_type; on a device that only counts, too. */
 vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error);
 /* Waits until no submit in flight works for the session: its cache may then change. Other threads may have called

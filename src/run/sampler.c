@@ -105,7 +105,7 @@ vklm_status vki_sampler_set_bias(vki_sampler *sampler, const vklm_logit_bias *bi
     size_t kept = 0, n_banned = 0;
     for (size_t i = 0; i < n; i++) {
         if (kept > 0 && sampler->bias[kept - 1].id == sampler->bias[i].id)
-            sampler->bias[kept - 1].bias += sampler->bias[i].bias;
+            sampler->bias[kept - 1].bias = fminf(sampler->bias[kept - 1].bias + sampler->bias[i].bias, FLT_MAX);
         else sampler->bias[kept++] = sampler->bias[i];
     }
     for (size_t i = 0; i < kept; i++) n_banned += sampler->bias[i].bias == -INFINITY;

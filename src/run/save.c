@@ -363,6 +363,7 @@ static vklm_status load(vklm_session *session, const void *bytes, size_t size, v
     (void)vki_history_put(session, ids, s.n_ids);
     vki_chat_free(&session->chat, host);
     session->chat = chat;
+    session->n_untold_messages = session->n_untold_tokens = 0;
     chat = (vki_chat){0};
     if (cache_fits(session, &s) && s.n_cached > session->n_cached)
         status = read_cache(session, &s, at_chat + s.text_bytes, error);

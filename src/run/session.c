@@ -49,8 +49,8 @@ vklm_status vki_session_take_memory(vklm_session *session, vklm_error *error)
                        vki_sampling_bytes(session), error);
 }
 
-static vklm_status create(vklm_model *model, const vklm_session_params *params, vklm_error *error,
-                          vklm_session **session_out)
+vklm_status vki_session_create(vklm_model *model, const vklm_session_params *params, bool batches, vklm_error *error,
+                               vklm_session **session_out)
 {
     TRY(vki_device_usable(model->device, error));
     vklm_session *session;
@@ -59,7 +59,7 @@ static vklm_status create(vklm_model *model, const vklm_session_params *params, 
     vklm_session_params own;
     vklm_status status = vki_session_read_params(session, params, error, &own);
     if (status == VKLM_OK)
-        status = vki_model_prepare(model, own.kv == VKLM_KV_F32, model->sessions != NULL, error);
+        status = vki_model_prepare(model, own.kv == VKLM_KV_F32, batches, error);
     if (status == VKLM_OK) status = vki_session_take_memory(session, error);
     session->next = model->sessions;
     model->sessions = session;
@@ -79,7 +79,7 @@ vklm_status vklm_session_create(vklm_model *model, const vklm_session_params *pa
     if (!model || !session_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a session needs a model and a place to go");
     vki_mutex_lock(&model->lock);
-    return vki_unlock(model, create(model, params, error, session_out));
+    return vki_unlock(model, vki_session_create(model, params, model->sessions != NULL, error, session_out));
 }
 
 /* Nothing more is done for it; see vki_job and vki_batch. */
@@ -190,6 +190,7 @@ static vklm_status set_ids(vklm_session *session, const vklm_token *ids, size_t 
     vki_cache_borrow(session, ids, n);
     const size_t common = vki_history_put(session, ids, n);
     vki_chat_free(&session->chat, &session->model->device->host);
+    session->n_untold_messages = session->n_untold_tokens = 0;
     if (n_reused_out) *n_reused_out = common;
     return VKLM_OK;
 }
@@ -206,8 +207,10 @@ vklm_status vklm_session_set_ids(vklm_session *session, const vklm_token *ids, s
 
 static vklm_status append_ids(vklm_session *session, const vklm_token *ids, size_t n, vklm_error *error)
 {
+    const uintptr_t at = (uintptr_t)ids - (uintptr_t)session->ids; /* ids may be some of the history, which moves */
     TRY(vki_history_check(session, session->n_ids, ids, n, error));
     TRY(vki_history_grow(session, session->n_ids + n, error));
+    if (at < session->n_ids * sizeof *ids) ids = session->ids + at / sizeof *ids;
     if (n) memcpy(session->ids + session->n_ids, ids, n * sizeof *ids);
     session->n_ids += n;
     return VKLM_OK;

@@ -6,6 +6,8 @@
  */
 #include "run/engine.h"
 
+#include "base/checked.h"
+
 struct vklm_worker {
     vklm_model *model; /* borrowed */
     vklm_worker_params params;
@@ -15,13 +17,14 @@ struct vklm_worker {
 };
 
 /* A cancel, which may come from a signal handler, raises nothing: while the model stands still it is looked for. */
-static const uint64_t look_ns = 50000000, default_interval_ns = 16666667;
+static const uint64_t look_ns = 50000000, default_interval_ns = 16666667, longest_interval_ns = 3600000000000;
+static const uint64_t breath_ns = 50000; /* between two steps at least: others want the lock, too */
 
 /* Until another step is of use. */
 static void rest(vklm_worker *worker, uint64_t step_began_ns)
 {
     vklm_model *model = worker->model;
-    const uint64_t interval_ns = worker->params.interval_ns, end_ns = step_began_ns + interval_ns;
+    const uint64_t end_ns = vki_max(step_began_ns + worker->params.interval_ns, vki_now_ns() + breath_ns);
     if (!vki_is_generating(model) && model->n_flights == 0) {
         vki_signal_wait(&model->changed, &model->lock, UINT64_MAX);
     } else if (worker->params.budget_ns) {
@@ -75,7 +78,7 @@ vklm_status vklm_worker_create(vklm_model *model, const vklm_worker_params *para
     TRY(vki_params(&own, sizeof own, params, "vklm_worker_params", error));
     if (!model || !worker_out)
         return vki_fail(error, VKLM_INVALID_ARGUMENT, "a worker needs a model and a place to go");
-    if (own.interval_ns == 0) own.interval_ns = default_interval_ns;
+    own.interval_ns = own.interval_ns ? vki_min(own.interval_ns, longest_interval_ns) : default_interval_ns;
     const vki_host *host = &model->device->host;
     vklm_worker *worker;
     vki_mutex_lock(&model->lock);
