@@ -146,7 +146,7 @@ void add_unit(uint row, uint unit, inout float sums[SUMS])
 {
     uvec4 a[ROWS], b[ROWS];
     vec3 scale[ROWS];
-    if (COLS == 1 && FORM != FORM_SPREAD) { // with few registers to spare the rows' weights are not held
+    if (COLS == 1 && !SOFTWARE) { // the rows' weights are not held: registers are few. A CPU waits less for them all at once.
         const column_unit x = load_column(0, unit);
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             load_quants(min(row + r, last_row), unit, a[0], b[0], scale[0]);
