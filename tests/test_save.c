@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/hash.h"
 #include "file/little.h"
 #include "support/suite.h"
@@ -135,7 +136,7 @@ static void there_and_back(int kv)
         free(again.bytes);
         generate(got);
         check_drawn(got, wanted);
-        ck_assert_uint_eq(session->stats.n_prompt, n_ids - reused);
+        ck_assert_uint_eq(session->stats.n_prompt, vki_max(n_ids - reused, 1)); /* the last's logits are needed */
     }
     CHECK_OK(vklm_session_set_ids(session, ids, 250, &error, NULL));
     CHECK_OK(vklm_session_load(session, history.bytes, history.size, &error, &reused));
@@ -435,11 +436,12 @@ START_TEST(bytes_that_lie_do_no_harm)
     uint32_t seed = 1;
     vklm_token drawn[NEW];
     size_t n_loaded = 0;
+    const int n_lies = test_results_count() ? 3000 : 300; /* drivers without hardware give 4 GiB in all */
     for (int cache = 0; cache < 2; cache++) {
         const blob b = small_blob(cache ? VKLM_SAVE_CACHE : 0);
         uint8_t *original = malloc(b.size);
         memcpy(original, b.bytes, b.size);
-        for (int i = 0; i < 3000; i++) {
+        for (int i = 0; i < n_lies; i++) {
             memcpy(b.bytes, original, b.size);
             for (int k = 0; k < 1 + i % 3; k++) { /* fields of the head, and some bytes behind it */
                 seed = seed * 1664525u + 1013904223u;
