@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "base/checked.h"
+
 static vklm_status make_parts(vki_kernels *kernels, const vki_sample_args *args, vki_range partial, vklm_error *error)
 {
     const uint32_t local = kernels->tuning.argmax_local, parts = vki_sample_parts(args->n_vocab);
@@ -21,10 +23,20 @@ static vklm_status make_parts(vki_kernels *kernels, const vki_sample_args *args,
     return vki_append(kernels, &dispatch, &push, sizeof push, error);
 }
 
+/* Older software Vulkan (Mesa 22.3) ends an invocation's loops after 65535 rounds of all of them together. Three stages
+ * of 26 passes, each of five rounds a part and one for each sum, stay below that. */
+static uint32_t choose_local(const vki_tuning *tuning, uint32_t parts)
+{
+    enum { PARTS_EACH = 128, MOST = 256 };
+    uint32_t local = tuning->argmax_local;
+    while (parts > local * PARTS_EACH && local * 2 <= vki_min(MOST, tuning->workgroup_most)) local *= 2;
+    return local;
+}
+
 vklm_status vki_sample(vki_kernels *kernels, const vki_sample_args *args, vklm_error *error)
 {
     const uint32_t rows = args->logits.rows, parts = vki_sample_parts(args->n_vocab);
-    const uint32_t local = kernels->tuning.argmax_local;
+    const uint32_t local = choose_local(&kernels->tuning, parts);
     const vki_range partial = vki_range_of(args->partial, (uint64_t)rows * parts * 8);
     assert(rows <= VKI_MAX_BATCH && args->n_vocab > 0 && local <= 256);
     if (!args->has_parts) TRY(make_parts(kernels, args, partial, error));
