@@ -19,7 +19,7 @@
 // out: as above; what the next matvec reads in the form NEXT (lib/quantize.glsl; next of LOGITS: uvec2 [blocks])
 // grid: workgroup x = COLS columns, y = max(1, HEAD_BLOCKS) blocks: neighbours read the same weights.
 // constants: 0 local size, 1 ROWS, 2 LANES, 3 PARTS, 4 EPILOGUE, 5 NEXT, 6 GELU, 7 HEAD, 8 HEAD_PAD, 9 N_HEAD,
-// 10 N_HEAD_KV, 11 N_ROT, 12 KV_F32, 13 COLS, 14 HEAD_BLOCKS, 15 SOFTWARE, 16 FORM of x. The subgroup's size is required of the pipeline.
+// 10 N_HEAD_KV, 11 N_ROT, 12 KV_F32, 13 COLS, 14 HEAD_BLOCKS, 15 SOFTWARE, 16 FORM of x. The subgroup's size is required.
 // Sums in f32. CPU twin: ref_matmul, ref_norm, ref_rope, ref_quantize in turn.
 #include "lib/common.glsl"
 #include "lib/activate.glsl"
@@ -146,7 +146,8 @@ void add_unit(uint row, uint unit, inout float sums[SUMS])
 {
     uvec4 a[ROWS], b[ROWS];
     vec3 scale[ROWS];
-    if (COLS == 1 && !SOFTWARE) { // the rows' weights are not held: registers are few. A CPU waits less for them all at once.
+    // One column of bytes: the rows' weights are not held, as registers are few. A CPU waits less for them all at once.
+    if (COLS == 1 && FORM == FORM_INT8 && !SOFTWARE) {
         const column_unit x = load_column(0, unit);
         [[unroll]] for (uint r = 0; r < ROWS; r++) {
             load_quants(min(row + r, last_row), unit, a[0], b[0], scale[0]);
