@@ -647,7 +647,7 @@ typedef struct vklm_worker_params {
     uint64_t budget_ns;   /* of GPU time in each interval, as vklm_model_step takes it; 0: all there is */
     uint64_t interval_ns; /* with a budget; default 16666667, a frame at 60 Hz */
     /* Called after a step that brought events, on the worker's thread, without a lock: take them here, or wake who
-     * does. May be NULL. Must not destroy the worker or the model. */
+     * does. May be NULL. Must not destroy worker or model, nor call vklm_session_wait_event. */
     void (*ready)(void *user);
     void *user;
 } vklm_worker_params;

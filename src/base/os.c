@@ -62,7 +62,7 @@ vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error)
     *map = (vki_map){0};
     WCHAR wide[32768];
     if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 32768))
-        return vki_fail(error, VKLM_IO_ERROR, "%s: the path is not UTF-8", path);
+        return vki_fail(error, VKLM_IO_ERROR, "%s: the path is not UTF-8, or too long", path);
     const DWORD attributes = GetFileAttributesW(wide);
     if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
         return vki_fail(error, VKLM_IO_ERROR, "%s: not a regular file", path);
@@ -297,12 +297,32 @@ void vki_mutex_unlock(vki_mutex *mutex)
     (void)pthread_mutex_unlock((pthread_mutex_t *)mutex->words);
 }
 
-/* Waits are short or for ever: the clock of the day, which every system's waits know, will do. */
+/* The clock that a wait ends by: one that nobody sets, where the system's waits know it. */
+#ifdef __APPLE__
+static const clockid_t wait_clock = CLOCK_REALTIME;
+
+static bool make_condition(pthread_cond_t *condition)
+{
+    return pthread_cond_init(condition, NULL) == 0;
+}
+#else
+static const clockid_t wait_clock = CLOCK_MONOTONIC;
+
+static bool make_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t clock;
+    if (pthread_condattr_init(&clock) != 0) return false;
+    const bool made = pthread_condattr_setclock(&clock, wait_clock) == 0 && pthread_cond_init(condition, &clock) == 0;
+    (void)pthread_condattr_destroy(&clock);
+    return made;
+}
+#endif
+
 vklm_status vki_signal_init(vki_signal *signal, vklm_error *error)
 {
     _Static_assert(sizeof(pthread_cond_t) <= sizeof signal->words, "room for the system's condition");
     *signal = (vki_signal){.made = false};
-    signal->made = pthread_cond_init((pthread_cond_t *)signal->words, NULL) == 0;
+    signal->made = make_condition((pthread_cond_t *)signal->words);
     return signal->made ? VKLM_OK
                         : vki_fail(error, VKLM_OUT_OF_MEMORY, "the system has no signal left to give");
 }
@@ -314,7 +334,7 @@ void vki_signal_wait(vki_signal *signal, vki_mutex *mutex, uint64_t timeout_ns)
         (void)pthread_cond_wait((pthread_cond_t *)signal->words, (pthread_mutex_t *)mutex->words);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(wait_clock, &until);
     const uint64_t ns = (uint64_t)until.tv_nsec + timeout_ns % 1000000000u;
     until.tv_sec += (time_t)(timeout_ns / 1000000000u + ns / 1000000000u);
     until.tv_nsec = (long)(ns % 1000000000u);

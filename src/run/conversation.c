@@ -373,8 +373,9 @@ static vklm_status make_room(fitting *f)
         vki_session_finish(session, VKLM_DONE_CONTEXT_FULL);
         return VKLM_OK;
     }
+    const size_t n_now = total(f); /* more than before, where a format puts a system message in place of one dropped */
     TRY(vki_session_event(session, &(vklm_event){.kind = VKLM_EVENT_DROPPED, .n_done = (uint32_t)f->n_dropped,
-                                                 .n_total = (uint32_t)(n_before - total(f))},
+                                                 .n_total = n_now < n_before ? (uint32_t)(n_before - n_now) : 0},
                           f->error));
     vki_chat own = *chat;
     *chat = (vki_chat){0};
