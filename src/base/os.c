@@ -297,32 +297,24 @@ void vki_mutex_unlock(vki_mutex *mutex)
     (void)pthread_mutex_unlock((pthread_mutex_t *)mutex->words);
 }
 
-/* The clock that a wait ends by: one that nobody sets, where the system's waits know it. */
+/* What a wait ends by: a clock that nobody sets, where the system's waits know one. */
 #ifdef __APPLE__
 static const clockid_t wait_clock = CLOCK_REALTIME;
-
-static bool make_condition(pthread_cond_t *condition)
-{
-    return pthread_cond_init(condition, NULL) == 0;
-}
+#define pthread_condattr_setclock(attributes, clock) ((void)(attributes), 0)
 #else
 static const clockid_t wait_clock = CLOCK_MONOTONIC;
-
-static bool make_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t clock;
-    if (pthread_condattr_init(&clock) != 0) return false;
-    const bool made = pthread_condattr_setclock(&clock, wait_clock) == 0 && pthread_cond_init(condition, &clock) == 0;
-    (void)pthread_condattr_destroy(&clock);
-    return made;
-}
 #endif
 
 vklm_status vki_signal_init(vki_signal *signal, vklm_error *error)
 {
     _Static_assert(sizeof(pthread_cond_t) <= sizeof signal->words, "room for the system's condition");
+    pthread_condattr_t clock;
     *signal = (vki_signal){.made = false};
-    signal->made = make_condition((pthread_cond_t *)signal->words);
+    if (pthread_condattr_init(&clock) == 0) {
+        signal->made = pthread_condattr_setclock(&clock, wait_clock) == 0 &&
+                       pthread_cond_init((pthread_cond_t *)signal->words, &clock) == 0;
+        (void)pthread_condattr_destroy(&clock);
+    }
     return signal->made ? VKLM_OK
                         : vki_fail(error, VKLM_OUT_OF_MEMORY, "the system has no signal left to give");
 }
