@@ -43,7 +43,7 @@ static const vki_tune_value values[] = {
     NUMBER(unit_local, 16), NUMBER(unit_local, 32), NUMBER(unit_local, 64), NUMBER(unit_local, 128),
     NUMBER(row_local, 32), NUMBER(row_local, 64), NUMBER(row_local, 128), NUMBER(row_local, 256),
     NUMBER(attention_local, 16), NUMBER(attention_local, 32), NUMBER(attention_local, 64),
-    NUMBER(attention_local, 128),
+    NUMBER(attention_local, 128), NUMBER(attention_local, 256),
     NUMBER(attention_queries, 4), NUMBER(attention_queries, 8), NUMBER(attention_queries, 16),
     NUMBER(attention_queries, 24),
     NUMBER(attention_values, 16), NUMBER(attention_values, 32), NUMBER(attention_values, 64),
