@@ -40,7 +40,8 @@ static const vki_tuning gpu = {
 
 /* What GPUs differ in: how a prompt's products and attention are made. The first row counts of which all is true: the
  * vendor and the subgroup's size where they are named, and that device and build have what the structures need. A
- * subgroup's part is as large as its registers hold without a spill (on Intel attention of heads to 64). */
+ * subgroup's part is as large as its registers hold without a spill (on Intel attention of heads to 64), and so is what
+ * an invocation holds of attention: attention_values, where it is less than for all GPUs. */
 enum { AMD = 0x1002, NVIDIA = 0x10de, INTEL = 0x8086 };
 
 typedef struct gpu_class {
@@ -48,7 +49,7 @@ typedef struct gpu_class {
     uint32_t vendor, subgroup;
     bool discrete; /* only */
     vki_block block, block8;
-    uint32_t attention_coop, attention_subgroups, attention_sums;
+    uint32_t attention_coop, attention_subgroups, attention_sums, attention_values;
 } gpu_class;
 
 static const gpu_class gpu_classes[] = {
@@ -60,10 +61,12 @@ static const gpu_class gpu_classes[] = {
      .attention_coop = 17, .attention_subgroups = 4, .attention_sums = 2560},
     {.name = "intel xe2", .vendor = INTEL, .subgroup = 16,
      .block = {VKI_COOP, 64, 64, 32, 16, {0}}, .block8 = {VKI_COOP, 64, 64, 32, 16, {0}},
-     .attention_coop = 17, .attention_subgroups = 4, .attention_sums = 384},
+     .attention_coop = 17, .attention_subgroups = 4, .attention_sums = 384, .attention_values = 28},
     {.name = "intel xe-hpg", .vendor = INTEL, .subgroup = 8, .discrete = true,
      .block = {VKI_COOP, 64, 64, 32, 8, {0}}, .block8 = {VKI_COOP, 64, 64, 16, 16, {0}},
      .attention_coop = 17, .attention_subgroups = 8, .attention_sums = 192},
+    {.name = "intel xe2 with packed dot", .vendor = INTEL, .subgroup = 16,
+     .block8 = {VKI_TILE, 128, 64, 8, 4, {0}}, .attention_values = 28},
     {.name = "gpu with packed dot", .block8 = {VKI_TILE, 128, 64, 8, 4, {0}}},
     {.name = "gpu"},
 };
@@ -102,6 +105,7 @@ static void choose_blocks(vki_tuning *tuning, const vki_limits *limits)
         tuning->attention_coop = class.attention_coop;
         tuning->attention_subgroups = class.attention_subgroups;
         tuning->attention_sums = class.attention_sums;
+        if (class.attention_values) tuning->attention_values = class.attention_values;
         return;
     }
 }
