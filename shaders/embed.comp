@@ -2,7 +2,8 @@
 // embed.comp - gathers rows of the embedding matrix by token.
 //
 // in:  weights   [V][D] planes of one segment, read; state [rows] row_state, read
-// out: x         [rows][x_stride] f32, whole units; with next (of whole units): gain * x as matvec reads it (next_form) and squares [rows][units], the sums of x^2
+// out: x         [rows][x_stride] f32, whole units; with next (of whole units): gain * x in next_form (lib/quantize.glsl)
+//      and squares [rows][units], the sums of x^2
 // grid: workgroup x = local size units of 32 values, y = row. A token outside this segment writes
 // nothing; an id past the vocabulary reads the last row.
 // constants: 0 local size. Exact. CPU twin: ref_embed.
@@ -22,7 +23,8 @@ void main()
     open_weights(pc.weights);
     vec4 w[8];
     load_unit(token - pc.first_row, unit, w);
-    const uint64_t x = pc.x + (row * pc.x_stride + unit * 32u) * 4u, next = pc.next + row * pc.units * 32u * pitch_of(pc.next_form);
+    const uint64_t x = pc.x + (row * pc.x_stride + unit * 32u) * 4u;
+    const uint64_t next = pc.next + row * pc.units * 32u * pitch_of(pc.next_form);
     vec4 squares = vec4(0.0);
     [[unroll]] for (uint i = 0; i < 8; i++) {
         w[i] *= pc.scale;

@@ -2,7 +2,8 @@
 // join.comp - the end of a branch with a norm of its own: x += branch / rms * weight, then what the next matvec reads.
 //
 // in:  branch [rows][D] f32 with its squares [rows][D / 32] by block (lib/matvec.glsl: BRANCH), weight and gain [D] f32
-// out: x [rows][D] f32; next: gain * x of each row in the form NEXT (lib/quantize.glsl); next_squares [rows][D / 32]: the squares of x by block
+// out: x [rows][D] f32; next: gain * x of each row in the form NEXT (lib/quantize.glsl); next_squares [rows][D / 32]:
+//      the squares of x by block
 // LANES lanes of a subgroup share a unit of 32 values.
 // grid: workgroup x = local size / LANES units, y = row. constants: 0 local size, 1 LANES (divides 8 and the
 // subgroup, whose size is required of the pipeline), 2 NEXT. Sums in f32. CPU twin: ref_norm, ref_quantize.
