@@ -321,6 +321,11 @@ START_TEST(a_cache_serves_the_next_device_and_a_bad_one_is_ignored)
     bytes[size - 1] ^= 4;
     bytes[0] ^= 1;
     check_given(bytes, size, "damaged");
+    bytes[0] ^= 1;
+    bytes[7]--; /* of the version before */
+    check_given(bytes, size, "another version of vklm");
+    check_given(bytes, 24, "another version of vklm");
+    check_given(bytes, 23, "damaged");
     free(bytes);
 }
 END_TEST

@@ -206,7 +206,7 @@ typedef struct vklm_device_params {
     uint64_t block_limit_bytes;  /* no device memory block larger than this; default: the device's
                                     limit. For tests and for tight heaps */
     const void *pipeline_cache;  /* of vklm_device_get_pipeline_cache, in an earlier run: models then load
-                                    faster. One of another device or driver version, or a damaged one, is
+                                    faster. One of another device, driver or vklm version, or a damaged one, is
                                     ignored with a line in the log. NULL: none */
     size_t pipeline_cache_bytes;
     const void *uuid;            /* 16 bytes: the GPU that the renderer uses, by Vulkan's deviceUUID; or NULL */

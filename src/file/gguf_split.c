@@ -1,9 +1,7 @@
-/* gguf_split.c - models cut into several files: PREFIX-00001-of-0000N.gguf and so on, or sources,
- * one for each part.
+/* gguf_split.c - models cut into several files, PREFIX-00001-of-0000N.gguf and so on, or sources in that order.
  *
- * Each part is a GGUF file of its own. The first holds the keys of the model; of the others only
- * the keys split.* and the tensors count. All must agree on the number of parts, and their tensors
- * together must be as many as the first part says.
+ * Each part is a GGUF file of its own. The first holds the keys of the model; of the others only the keys split.* and
+ * the tensors count. All must agree on the number of parts, and have as many tensors as the first part says.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -60,10 +58,8 @@ static vklm_status take_part(vki_gguf *gguf, vki_gguf *part, const split *expect
     split found;
     TRY(read_split(part, error, &found));
     if (found.part != expected->part || found.n_parts != expected->n_parts)
-        return vki_fail(
-            error, VKLM_BAD_FILE,
-            "%s: says it is part %" PRIu32 " of %" PRIu32 ", expected %" PRIu32 " of %" PRIu32,
-            part->path, found.part + 1, found.n_parts, expected->part + 1, expected->n_parts);
+        return vki_fail(error, VKLM_BAD_FILE, "%s: says it is part %u of %u, expected %u of %u", part->path,
+                        found.part + 1, found.n_parts, expected->part + 1, expected->n_parts);
     for (size_t i = 0; i < part->n_tensors; i++) {
         vki_gguf_tensor tensor = part->tensors[i];
         const size_t len = strlen(tensor.name);
@@ -98,8 +94,7 @@ static vklm_status join_sources(vki_gguf *gguf, const vki_input *input, split *e
     const uint32_t n_sources = input->n_sources ? input->n_sources : 1;
     if (n_sources != expected->n_parts)
         return vki_fail(error, VKLM_INVALID_ARGUMENT,
-                        "%s: the first of %" PRIu32 " parts, and %" PRIu32
-                        " sources; give one for each part, in order",
+                        "%s: the first of %u parts, and %u sources; give one for each part, in order",
                         gguf->path, expected->n_parts, n_sources);
     for (expected->part = 1; expected->part < expected->n_parts; expected->part++)
         TRY(join_part(gguf, input, NULL, expected, error));
@@ -113,8 +108,7 @@ static vklm_status join_files(vki_gguf *gguf, split *expected, vklm_error *error
     write_suffix(suffix, 0, expected->n_parts);
     if (len < suffix_len || strcmp(gguf->path + len - suffix_len, suffix) != 0)
         return vki_fail(error, VKLM_BAD_FILE,
-                        "%s: the first of %" PRIu32
-                        " parts; its name must end in %s, so that the others are found",
+                        "%s: the first of %u parts; its name must end in %s, so that the others are found",
                         gguf->path, expected->n_parts, suffix);
     char *path;
     vklm_status status = vki_alloc(gguf->host, len + 1, 1, error, &path);
@@ -135,17 +129,14 @@ vklm_status vki_gguf_join_parts(vki_gguf *gguf, const vki_input *input, vklm_err
     split whole;
     TRY(read_split(gguf, error, &whole));
     if (whole.part != 0)
-        return vki_fail(error, VKLM_BAD_FILE,
-                        "%s: part %" PRIu32 " of %" PRIu32
-                        " of a model; open the first part (-00001-of-) instead",
+        return vki_fail(error, VKLM_BAD_FILE, "%s: part %u of %u of a model; open the first part (-00001-of-) instead",
                         gguf->path, whole.part + 1, whole.n_parts);
     if (!input->path) TRY(join_sources(gguf, input, &whole, error));
     if (whole.n_parts == 1) return VKLM_OK;
     if (input->path) TRY(join_files(gguf, &whole, error));
     if (gguf->n_tensors != whole.n_tensors)
-        return vki_fail(
-            error, VKLM_BAD_FILE,
-            "%s: the parts hold %zu tensors together, split.tensors.count says %" PRIu64,
-            gguf->path, gguf->n_tensors, whole.n_tensors);
+        return vki_fail(error, VKLM_BAD_FILE,
+                        "%s: the parts hold %zu tensors together, split.tensors.count says %" PRIu64,
+                        gguf->path, gguf->n_tensors, whole.n_tensors);
     return VKLM_OK;
 }

@@ -1,6 +1,5 @@
-/* gguf_value.c - typed reads of a GGUF file's keys. The bytes were checked when the file was
- * opened; here types and ranges are. Writers are loose about the width of integers and floats, so
- * any will do whose value fits; a bool is a bool and a string a string. */
+/* gguf_value.c - typed reads of a GGUF file's keys. The bytes were checked when the file was opened; here types and
+ * ranges are. Integers and floats may have any width that holds the value, as writers are loose about it. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -98,11 +97,9 @@ vklm_status vki_gguf_u64(const vki_gguf *gguf, const char *key, uint64_t max, vk
 {
     const vki_gguf_value *value = find_key(gguf, key, found);
     if (!value) return VKLM_OK;
-    if (value->is_array || !is_integer(value->type))
-        return wrong_type(gguf, value, "an integer", error);
+    if (value->is_array || !is_integer(value->type)) return wrong_type(gguf, value, "an integer", error);
     const int64_t number = vki_gguf_int_at(value, 0);
-    const uint64_t magnitude =
-        value->type == VKI_GGUF_U64 ? vki_load64(value->bytes) : (uint64_t)number;
+    const uint64_t magnitude = value->type == VKI_GGUF_U64 ? vki_load64(value->bytes) : (uint64_t)number;
     if (number < 0 || magnitude > max)
         return vki_fail(error, VKLM_BAD_FILE,
                         "%s: key '%.100s' is %s%" PRIu64 ", expected 0 to %" PRIu64, gguf->path,
@@ -136,8 +133,7 @@ vklm_status vki_gguf_bool(const vki_gguf *gguf, const char *key, vklm_error *err
 {
     const vki_gguf_value *value = find_key(gguf, key, found);
     if (!value) return VKLM_OK;
-    if (value->is_array || value->type != VKI_GGUF_BOOL)
-        return wrong_type(gguf, value, "bool", error);
+    if (value->is_array || value->type != VKI_GGUF_BOOL) return wrong_type(gguf, value, "bool", error);
     *out = *value->bytes != 0;
     return VKLM_OK;
 }
@@ -147,8 +143,7 @@ vklm_status vki_gguf_string(const vki_gguf *gguf, const char *key, vklm_error *e
 {
     const vki_gguf_value *value = find_key(gguf, key, found);
     if (!value) return VKLM_OK;
-    if (value->is_array || value->type != VKI_GGUF_STRING)
-        return wrong_type(gguf, value, "string", error);
+    if (value->is_array || value->type != VKI_GGUF_STRING) return wrong_type(gguf, value, "string", error);
     *out = vki_gguf_string_at(value, 0);
     return VKLM_OK;
 }
@@ -156,8 +151,7 @@ vklm_status vki_gguf_string(const vki_gguf *gguf, const char *key, vklm_error *e
 vklm_status vki_gguf_array_of(const vki_gguf *gguf, const char *key, vki_gguf_kind kind,
                               vklm_error *error, const vki_gguf_value **out)
 {
-    static const char *const expected[] = {"array of strings", "array of integers or bools",
-                                           "array of floats"};
+    static const char *const expected[] = {"array of strings", "array of integers or bools", "array of floats"};
     const vki_gguf_value *value = vki_gguf_find(gguf, key);
     *out = NULL;
     if (!value) return VKLM_OK;

@@ -1,10 +1,9 @@
 /* glsl.c - compiles a shader of a folder at run time, through glslang's C interface.
  *
- * Includes are put in place by a textual pass of our own: the C interface takes include callbacks
- * only after glslang 12. Every change of file is marked with a #line directive, so that messages
- * name the file and line that a person would open. Names are relative to the shader folder.
- * Definitions are put behind #version, which a shader begins with: glslang's own preamble would
- * stand before it.
+ * Includes are put in place by a textual pass of our own: the C interface takes include callbacks only after glslang
+ * 12. Every change of file is marked with a #line directive, so that messages name the file and line that a person
+ * would open. Names are relative to the shader folder. Definitions are put behind #version, which a shader begins
+ * with: glslang's own preamble would stand before it.
  */
 #include "gpu/glsl.h"
 
@@ -102,9 +101,8 @@ static vklm_status append_file(text *out, const char *name, unsigned depth, vklm
 {
     char path[2 * MAX_PATH_BYTES];
     if (depth > MAX_INCLUDE_DEPTH)
-        return vki_fail(error, VKLM_SHADER_ERROR,
-                        "%s/%s: included more than %d deep; is it a circle?", out->dir, name,
-                        MAX_INCLUDE_DEPTH);
+        return vki_fail(error, VKLM_SHADER_ERROR, "%s/%s: included more than %d deep; is it a circle?", out->dir,
+                        name, MAX_INCLUDE_DEPTH);
     if (snprintf(path, sizeof path, "%s/%s", out->dir, name) >= (int)sizeof path)
         return vki_fail(error, VKLM_SHADER_ERROR, "%s: the path of a shader is too long", name);
     vki_map map;
@@ -112,8 +110,7 @@ static vklm_status append_file(text *out, const char *name, unsigned depth, vklm
     vklm_status status = VKLM_OK;
     if (depth > 0) status = append_line_mark(out, 1, name, error);
     if (status == VKLM_OK && map.size_bytes)
-        status =
-            append_lines(out, name, depth, (const char *)map.bytes, (size_t)map.size_bytes, error);
+        status = append_lines(out, name, depth, (const char *)map.bytes, (size_t)map.size_bytes, error);
     vki_map_close(&map);
     return status;
 }
@@ -128,12 +125,10 @@ static vklm_status copy_words(const vki_host *host, glslang_program_t *program, 
     return VKLM_OK;
 }
 
-/* Fails with what the compiler says. The text is long where a file is wrong from the start: its
- * first lines are what counts. */
+/* Fails with what the compiler says, of which the first lines count. */
 static vklm_status refuse(const vki_shader *shader, const char *says, vklm_error *error)
 {
-    return vki_fail(error, VKLM_SHADER_ERROR, "%s (%s): %.900s", shader->name, shader->source,
-                    says);
+    return vki_fail(error, VKLM_SHADER_ERROR, "%s (%s): %.900s", shader->name, shader->source, says);
 }
 
 static vklm_status compile(const vki_host *host, const vki_shader *shader, const char *code,

@@ -15,7 +15,7 @@ typedef struct blob_header {
     uint64_t size_bytes, hash; /* of what follows */
 } blob_header;
 
-static const char magic[8] = {'v', 'k', 'l', 'm', 'p', 'i', 'p', '2'};
+static const char magic[8] = {'v', 'k', 'l', 'm', 'p', 'i', 'p', '2'}; /* the last: our version */
 
 /* Whether the header that Vulkan prescribes names this device and this driver. */
 static bool is_ours(const vklm_device *device, const uint8_t *data)
@@ -33,21 +33,24 @@ static bool is_ours(const vklm_device *device, const uint8_t *data)
 static VkPipelineCacheCreateInfo choose_data(const vklm_device *device, const void *blob, size_t size_bytes)
 {
     VkPipelineCacheCreateInfo create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    blob_header header;
+    blob_header header = {.size_bytes = 0};
     const uint8_t *data = (const uint8_t *)blob + sizeof header;
     if (!blob || size_bytes == 0) return create;
     if (size_bytes >= sizeof header) memcpy(&header, blob, sizeof header);
     const size_t data_bytes = size_bytes - sizeof header;
-    if (size_bytes < sizeof header + 32 || memcmp(header.magic, magic, sizeof magic) != 0 ||
-        header.size_bytes != data_bytes || header.hash != vki_hash(data, data_bytes, 0)) {
-        vki_log(&device->host, VKLM_LOG_WARNING, "the pipeline cache is damaged: pipelines are compiled anew");
-    } else if (!is_ours(device, data)) {
-        vki_log(&device->host, VKLM_LOG_INFO,
-                "the pipeline cache is of another device or driver version: pipelines are compiled anew");
-    } else {
-        create.initialDataSize = data_bytes;
-        create.pInitialData = data;
-    }
+    const char *why = NULL;
+    if (memcmp(header.magic, magic, 7) == 0 && header.magic[7] != magic[7])
+        why = "of another version of vklm";
+    else if (size_bytes < sizeof header + 32 || memcmp(header.magic, magic, sizeof magic) != 0 ||
+             header.size_bytes != data_bytes || header.hash != vki_hash(data, data_bytes, 0))
+        why = "damaged";
+    else if (!is_ours(device, data))
+        why = "of another device or driver version";
+    if (why)
+        vki_log(&device->host, why[0] == 'd' ? VKLM_LOG_WARNING : VKLM_LOG_INFO,
+                "the pipeline cache is %s and is ignored: pipelines are compiled anew", why);
+    create.initialDataSize = why ? 0 : data_bytes;
+    create.pInitialData = why ? NULL : data;
     return create;
 }
 
