@@ -99,16 +99,17 @@ check(EXIT 0 OUT "^6403 1980 253 655\n28 260 2240 282 23324 27108 436 253\n$" ER
       RUN eval -m ${MODEL} -n 8 --precision high --kv f32)
 check(EXIT 0 OUT "^6403 1980 253 655\n?$" ERR "" IN "Once upon a time" RUN tokens -m ${MODEL})
 check(EXIT 0 OUT "^Once upon a time\n?$" ERR "" IN "6403 1980 253 655" RUN tokens -m ${MODEL} --decode)
-# By a name that is not ASCII.
-set(named "${BIN}/模型.gguf")
+# By a name that is not ASCII, and a question that is not.
+file(MAKE_DIRECTORY "${BIN}/模型")
+set(named "${BIN}/模型/é.gguf")
 file(CREATE_LINK "${MODEL}" "${named}" SYMBOLIC COPY_ON_ERROR)
 check(EXIT 0 OUT "Paris" ERR ""
-      RUN chat -m ${named} --precision high --temp 0 -n 16 -p "What is the capital of France?")
+      RUN chat -m ${named} --precision high --temp 0 -n 16 -p "今天天气很好. Reply: what is the capital of France?")
 check(EXIT 0 OUT "^The capital of France is \n$" ERR ""
       RUN chat -m ${named} --precision high --temp 0 -n 16 -p "What is the capital of France?" --stop xyz --stop Paris)
 check(EXIT 0 OUT "^ *Paris *Paris" ERR ""
       RUN chat -m ${named} --precision high --temp 0 -n 4 -p Hello --logit-bias 1-inf --logit-bias 7042+100)
-file(REMOVE "${named}")
+file(REMOVE_RECURSE "${BIN}/模型")
 check(EXIT 0 OUT "[a-z]+" ERR "program's own again" RUN adopt ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "[a-z]+" ERR "" RUN hello ${MODEL} "What is the capital of France?")
 check(EXIT 0 OUT "pp16.*tg4" ERR "" RUN bench -m ${MODEL} -p 16 -n 4 -r 1)

@@ -170,7 +170,28 @@ START_TEST(every_source_gives_the_same_logits)
     const vklm_source opened = {.struct_size = sizeof opened, .kind = VKLM_SOURCE_FILE, .file = file};
     check_same(NULL, &opened, 1, &expected);
     ck_assert_uint_eq(temp_source_position(file), 0);
+    check_same(path, NULL, 0, &expected); /* while somebody else has it open */
     temp_source_close(file);
+    run_free(&expected);
+}
+END_TEST
+
+/* Windows takes 260 characters of a path that is not marked as a long one. */
+START_TEST(a_path_may_be_long)
+{
+    vklm_model *model;
+    char name[251], file[TEMP_FOLDER_SIZE + sizeof name], crooked[sizeof file + 4];
+    run_result expected;
+    from_path(&expected);
+    memset(name, 'n', sizeof name - 1);
+    memcpy(name + sizeof name - 6, ".gguf", 6);
+    snprintf(file, sizeof file, "%s/%s", folder, name);
+    snprintf(crooked, sizeof crooked, "%s/.//%s", folder, name);
+    save_bytes(file, 0, 0);
+    check_same(file, NULL, 0, &expected);
+    check_same(crooked, NULL, 0, &expected);
+    temp_file_remove(file);
+    CHECK_FAILS(load(file, NULL, 0, &model), VKLM_IO_ERROR, name);
     run_free(&expected);
 }
 END_TEST
@@ -467,6 +488,7 @@ int main(void)
 {
     const TTest *const tests[] = {
         every_source_gives_the_same_logits,
+        a_path_may_be_long,
         a_file_may_lie_anywhere_in_an_archive,
         every_format_of_every_architecture_is_read_by_calls,
         a_large_file_passes_through_small_windows,

@@ -19,6 +19,8 @@ enum { STACK_BYTES = 8 << 20 };
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
 
+enum { MOST_PATH = 16384 };
+
 /* The system's own words, in UTF-8 and without the full stop and line end that they come with. */
 static vklm_status io_error(vklm_error *error, const char *path, const char *what)
 {
@@ -57,16 +59,29 @@ static void *map_range(intptr_t file, uint64_t offset, size_t size)
     return bytes;
 }
 
+/* The whole path in UTF-16, marked where it is long: Windows takes 260 characters of others. NULL: there is none. */
+static const WCHAR *wide_path(const char *path, WCHAR to[MOST_PATH])
+{
+    WCHAR given[MOST_PATH], *full = to + 6;
+    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, given, MOST_PATH)) return NULL;
+    const DWORD length = GetFullPathNameW(given, MOST_PATH - 6, full, NULL);
+    if (length == 0 || length >= MOST_PATH - 6) return NULL;
+    if (length < 248 || full[2] == L'?' || full[2] == L'.') return full;
+    const bool share = full[0] == L'\\';
+    return memcpy(share ? to : to + 2, share ? L"\\\\?\\UNC" : L"\\\\?\\", share ? 14 : 8);
+}
+
 vklm_status vki_map_open(vki_map *map, const char *path, vklm_error *error)
 {
     *map = (vki_map){0};
-    WCHAR wide[32768];
-    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, 32768))
-        return vki_fail(error, VKLM_IO_ERROR, "%s: the path is not UTF-8, or too long", path);
+    WCHAR buffer[MOST_PATH];
+    const WCHAR *wide = wide_path(path, buffer);
+    if (!wide) return vki_fail(error, VKLM_IO_ERROR, "%s: the path is empty, not UTF-8 or too long", path);
     const DWORD attributes = GetFileAttributesW(wide);
     if (attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY))
         return vki_fail(error, VKLM_IO_ERROR, "%s: not a regular file", path);
-    HANDLE file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL);
+    const DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE; /* others may rename it, or have it open to do so */
+    HANDLE file = CreateFileW(wide, GENERIC_READ, share, NULL, OPEN_EXISTING, 0, NULL);
     if (file == INVALID_HANDLE_VALUE) return io_error(error, path, "cannot be opened");
     const vklm_status status = vki_map_open_file(map, (intptr_t)file, 0, 0, path, error);
     CloseHandle(file);
@@ -169,13 +184,11 @@ uint64_t vki_now_ns(void)
     return whole * 1000000000u + rest * 1000000000u / (uint64_t)frequency.QuadPart;
 }
 
-static bool system_random(void *bytes, size_t size)
+static bool system_random(uint64_t *bits)
 {
-    unsigned word = 0;
-    for (size_t at = 0; at < size; at += sizeof word) {
-        if (rand_s(&word) != 0) return false;
-        memcpy((char *)bytes + at, &word, vki_min(sizeof word, size - at));
-    }
+    unsigned low = 0, high = 0;
+    if (rand_s(&low) != 0 || rand_s(&high) != 0) return false;
+    *bits = (uint64_t)high << 32 | low;
     return true;
 }
 #else
@@ -315,8 +328,7 @@ vklm_status vki_signal_init(vki_signal *signal, vklm_error *error)
                        pthread_cond_init((pthread_cond_t *)signal->words, &clock) == 0;
         (void)pthread_condattr_destroy(&clock);
     }
-    return signal->made ? VKLM_OK
-                        : vki_fail(error, VKLM_OUT_OF_MEMORY, "the system has no signal left to give");
+    return signal->made ? VKLM_OK : vki_fail(error, VKLM_OUT_OF_MEMORY, "the system has no signal left to give");
 }
 
 void vki_signal_wait(vki_signal *signal, vki_mutex *mutex, uint64_t timeout_ns)
@@ -351,13 +363,13 @@ uint64_t vki_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static bool system_random(void *bytes, size_t size)
+static bool system_random(uint64_t *bits)
 {
     const int file = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
     if (file < 0) return false;
-    const ssize_t got = read(file, bytes, size);
+    const ssize_t got = read(file, bits, sizeof *bits);
     close(file);
-    return got == (ssize_t)size;
+    return got == (ssize_t)sizeof *bits;
 }
 #endif
 
@@ -384,7 +396,7 @@ vklm_status vki_map_open_file(vki_map *map, intptr_t file, uint64_t offset, uint
 uint64_t vki_random_seed(void)
 {
     uint64_t seed = 0;
-    if (!system_random(&seed, sizeof seed)) seed = vki_now_ns() * 0x9e3779b97f4a7c15u;
+    if (!system_random(&seed)) seed = vki_now_ns() * 0x9e3779b97f4a7c15u;
     return seed ? seed : 1; /* 0 asks for a seed */
 }
 

@@ -34,10 +34,13 @@ void temp_path(char path[TEMP_FOLDER_SIZE], const char *name)
     snprintf(path, TEMP_FOLDER_SIZE, "%svklm-%lu-%s", base, GetCurrentProcessId(), name);
 }
 
+/* So marked that it may have more than 260 characters. */
 static const wchar_t *wide(const char *path)
 {
-    static wchar_t text[2 * TEMP_FOLDER_SIZE];
-    ck_assert(MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, text, 2 * TEMP_FOLDER_SIZE) > 0);
+    static wchar_t text[4 + 2 * TEMP_FOLDER_SIZE] = L"\\\\?\\";
+    ck_assert(MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, text + 4, 2 * TEMP_FOLDER_SIZE) > 0);
+    for (wchar_t *at = text; *at; at++)
+        if (*at == L'/') *at = L'\\';
     return text;
 }
 
@@ -53,9 +56,11 @@ void temp_file_remove(const char *path)
     DeleteFileW(wide(path));
 }
 
+/* As one who may rename the file next. */
 intptr_t temp_source(const char *path)
 {
-    return (intptr_t)CreateFileW(wide(path), GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL);
+    const DWORD share = FILE_SHARE_READ | FILE_SHARE_DELETE;
+    return (intptr_t)CreateFileW(wide(path), GENERIC_READ | DELETE, share, NULL, OPEN_EXISTING, 0, NULL);
 }
 
 intptr_t temp_source_pipe(void)
